@@ -58,11 +58,12 @@ def _layout(model: Model) -> TendonLayout:
     limited = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper)).tolist()
     table = [(int(rows.TENDON_LIMIT), t, -1, t) for t in limited]
     table += [(int(rows.TENDON_FRICTION), t, -1, t) for t in np.flatnonzero(friction > 0.0).tolist()]
-    passive, servo = _implicit(model)
+    passive, servo, muscle = _implicit(model)
     near = np.array([len(chains.leaves(one)) <= 2 for one in own], bool)
     passive = (passive & near) | (armature > 0.0)
     table += [(int(rows.TENDON_PASSIVE), t, -1, t) for t in np.flatnonzero(passive).tolist()]
     table += [(int(rows.TENDON_SERVO), t, -1, t) for t in np.flatnonzero(servo & near).tolist()]
+    table += [(int(rows.TENDON_MUSCLE), t, -1, t) for t in np.flatnonzero(muscle & near).tolist()]
     if model.tendon_equality_count:
         pairs = model.tendon_equality_tendons.numpy().tolist()
         table += [(int(rows.TENDON_EQUALITY), a, b, k) for k, (a, b) in enumerate(pairs)]
@@ -82,12 +83,13 @@ def _layout(model: Model) -> TendonLayout:
     return TendonLayout(columns[:, 0], columns[:, 1:3], columns[:, 3], leaves[order], of_row[order], spread)
 
 
-def _implicit(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Tendons with springs or dampers, and those with servos, bool (tendon_count,)."""
+def _implicit(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tendons with springs or dampers, those with servos, and those with muscles, bool (tendon_count,)."""
     names = ("stiffness", "damping", "mode", "target_ke", "target_kd", "muscle")
     stiffness, damping, mode, ke, kd, muscle = (getattr(model, f"tendon_{name}").numpy() for name in names)
-    servo = (mode != int(JointMode.FORCE)) & (muscle[:, muscles.VMAX] <= 0.0)
-    return (stiffness > 0.0) | (damping > 0.0), servo & ((ke > 0.0) | (kd > 0.0))
+    pulls = muscle[:, muscles.VMAX] > 0.0
+    servo = (mode != int(JointMode.FORCE)) & ~pulls
+    return (stiffness > 0.0) | (damping > 0.0), servo & ((ke > 0.0) | (kd > 0.0)), pulls
 
 
 def tendon_row_table(model: Model) -> np.ndarray:
@@ -143,7 +145,11 @@ class Tendons(TendonPaths):
         self.rows = rows.TendonRowView() if pair is None else self._make_rows(layout, pair)
         self._have_rows = {
             name: self._with_row(layout, kind)
-            for name, kind in (("passive_row", rows.TENDON_PASSIVE), ("servo_row", rows.TENDON_SERVO))
+            for name, kind in (
+                ("passive_row", rows.TENDON_PASSIVE),
+                ("servo_row", rows.TENDON_SERVO),
+                ("muscle_row", rows.TENDON_MUSCLE),
+            )
         }
 
     def _with_row(self, layout: TendonLayout, kind: int) -> wp.array:

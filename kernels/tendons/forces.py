@@ -4,7 +4,7 @@ A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a g
 nearer end of the range of rest lengths, and there is no spring inside it. A muscle takes the place of the
 drive, see `muscles`. The generalised force is J f. The forces here are those at the start of the step.
 Springs, damping and servos that have a row are left out: it applies their forces at the end of the step, see
-`rows`.
+`rows`. The row of a muscle adds what its force changes within the step.
 
 Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
 
@@ -39,6 +39,7 @@ class TendonDrive:
     muscle: wp.array2d(dtype=float)  # (T, 13) see `Model.tendon_muscle`; a vmax of 0 is none
     passive_row: wp.array(dtype=int)  # (T) 1 if spring, damping and armature are a row
     servo_row: wp.array(dtype=int)  # (T) 1 if the drive is a row while it is a servo
+    muscle_row: wp.array(dtype=int)  # (T) 1 if what the force of a muscle changes is a row
 
 
 @wp.func
@@ -66,6 +67,18 @@ def drive_force(t: int, act: float, length: float, rate: float, drive: TendonDri
     return wp.clamp(force, -drive.effort_limit[t], drive.effort_limit[t])
 
 
+@wp.func
+def muscle_slopes(t: int, act: float, length: float, rate: float, drive: TendonDrive) -> wp.vec2:
+    """Damping and stiffness of the muscle of tendon t; none at its largest effort or where they push."""
+    slopes = wp.vec2(0.0, 0.0)
+    if drive.muscle[t, muscles.VMAX] > 0.0:
+        if wp.abs(drive_force(t, act, length, rate, drive)) < drive.effort_limit[t]:
+            damping = muscles.damping_of(t, act, length, rate, drive.muscle)
+            stiffness = muscles.stiffness_of(t, act, length, rate, drive.muscle)
+            slopes = wp.vec2(wp.max(damping, 0.0), wp.max(stiffness, 0.0))
+    return slopes
+
+
 @wp.kernel
 def weigh_tendons(
     first: int,
@@ -89,6 +102,9 @@ def weigh_tendons(
                 total += dt * (drive.target_kd[t] + dt * drive.target_ke[t])
             else:
                 total += dt * drive.target_ke[t]
+    if drive.muscle_row[t] == 1:
+        slopes = muscle_slopes(t, act[t], length, motion.rate[t], drive)
+        total += dt * (slopes[0] + dt * slopes[1])
     weight[t] = total
 
 

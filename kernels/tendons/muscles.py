@@ -55,6 +55,23 @@ def force_of_length(L: float, lmin: float, lmax: float) -> float:
 
 
 @wp.func
+def slope_of_length(L: float, lmin: float, lmax: float) -> float:
+    """Derivative of `force_of_length`."""
+    slope = float(0.0)
+    rise = 0.5 * (1.0 - lmin)
+    fall = 0.5 * (lmax - 1.0)
+    if L > lmin and L <= lmin + rise:
+        slope = (L - lmin) / (rise * rise)
+    elif L > lmin and L <= 1.0:
+        slope = (1.0 - L) / (rise * rise)
+    elif L > 1.0 and L <= 1.0 + fall:
+        slope = -(L - 1.0) / (fall * fall)
+    elif L > 1.0 and L < lmax:
+        slope = -(lmax - L) / (fall * fall)
+    return slope
+
+
+@wp.func
 def force_of_velocity(V: float, fvmax: float) -> float:
     """Active force over velocity, 1 at rest; shortening is negative."""
     force = fvmax
@@ -69,6 +86,18 @@ def force_of_velocity(V: float, fvmax: float) -> float:
 
 
 @wp.func
+def slope_of_velocity(V: float, fvmax: float) -> float:
+    """Derivative of `force_of_velocity`."""
+    slope = float(0.0)
+    rise = fvmax - 1.0
+    if V > -1.0 and V <= 0.0:
+        slope = 2.0 * (V + 1.0)
+    elif V > 0.0 and V < rise:
+        slope = 2.0 * (rise - V) / wp.max(rise, TINY)
+    return slope
+
+
+@wp.func
 def passive_force(L: float, lmax: float, fpmax: float) -> float:
     """Passive force over length."""
     force = float(0.0)
@@ -79,6 +108,16 @@ def passive_force(L: float, lmax: float, fpmax: float) -> float:
     elif L > 1.0:
         force = fpmax * (0.5 + (L - 1.0 - half) / half)
     return force
+
+
+@wp.func
+def slope_of_passive(L: float, lmax: float, fpmax: float) -> float:
+    """Derivative of `passive_force`."""
+    slope = float(0.0)
+    half = 0.5 * (lmax - 1.0)
+    if L > 1.0:
+        slope = fpmax * wp.min((L - 1.0) / half, 1.0) / half
+    return slope
 
 
 @wp.func
@@ -103,6 +142,32 @@ def active_force(t: int, length: float, rate: float, muscle: wp.array2d(dtype=fl
     V = rate / (optimum * muscle[t, VMAX])
     share = force_of_length(L, muscle[t, LMIN], muscle[t, LMAX]) * force_of_velocity(V, muscle[t, FVMAX])
     return -wp.sign(optimum) * muscle[t, FORCE] * share
+
+
+@wp.func
+def damping_of(
+    t: int, activation: float, length: float, rate: float, muscle: wp.array2d(dtype=float)
+) -> float:
+    """How much harder muscle t resists for each unit of rate [N s/m]; arguments as before."""
+    optimum = optimal_length(t, muscle)
+    L = muscle[t, RANGE_LOW] + (length - muscle[t, LENGTH_LOW]) / optimum
+    fastest = optimum * muscle[t, VMAX]
+    share = force_of_length(L, muscle[t, LMIN], muscle[t, LMAX])
+    share *= slope_of_velocity(rate / fastest, muscle[t, FVMAX])
+    return activation * muscle[t, FORCE] * share / wp.abs(fastest)
+
+
+@wp.func
+def stiffness_of(
+    t: int, activation: float, length: float, rate: float, muscle: wp.array2d(dtype=float)
+) -> float:
+    """How much harder muscle t pulls for each unit of length [N/m]; arguments as before."""
+    optimum = optimal_length(t, muscle)
+    L = muscle[t, RANGE_LOW] + (length - muscle[t, LENGTH_LOW]) / optimum
+    active = activation * slope_of_length(L, muscle[t, LMIN], muscle[t, LMAX])
+    active *= force_of_velocity(rate / (optimum * muscle[t, VMAX]), muscle[t, FVMAX])
+    passive = slope_of_passive(L, muscle[t, LMAX], muscle[t, FPMAX])
+    return muscle[t, FORCE] * (active + passive) / wp.abs(optimum)
 
 
 @wp.func

@@ -6,7 +6,9 @@ along the trees, so they are a row, too: with the rate r = J v,
 
     impulse = -h k (l - l0 + h r⁺) - h b r⁺ - a (r⁺ - r⁻ + h J̇ q̇) = p - w r⁺,    w = a + h (b + h k),
 
-which is a row of the softness 1/w and the target p/w. A servo is likewise, with bounds. Springs, damping and
+which is a row of the softness 1/w and the target p/w. A servo is likewise, with bounds. A muscle, of which
+the force at the start acts anyway, has a row for what damping b and stiffness k change, -h b (r⁺ - r⁻)
+- h² k r⁺, where references are those at the end of the step. Springs, damping and
 servos of any stiffness are thus stable at any time step, as those of joints are, along the tendon. J is that
 at the start of the step, so that the stiffness T/l of a tension T across a straight part l is explicit.
 
@@ -24,7 +26,7 @@ Writes: PairRowView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
-from newtonsim.kernels.tendons.forces import TendonDrive, is_servo, spring_stretch
+from newtonsim.kernels.tendons.forces import TendonDrive, is_servo, muscle_slopes, spring_stretch
 from newtonsim.kernels.tendons.paths import TendonMotion
 from newtonsim.kernels.views.model import MODE_POSITION, TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
@@ -37,6 +39,7 @@ TENDON_FRICTION = wp.constant(1)
 TENDON_EQUALITY = wp.constant(2)
 TENDON_PASSIVE = wp.constant(3)  # spring, damping and armature
 TENDON_SERVO = wp.constant(4)
+TENDON_MUSCLE = wp.constant(5)  # what its force changes
 
 
 @wp.struct
@@ -182,6 +185,18 @@ def servo_goal(t: int, act: float, motion: TendonMotion, drive: TendonDrive, dt:
 
 
 @wp.func
+def muscle_goal(
+    t: int, act: float, motion: TendonMotion, drive: TendonDrive, dt: float, late: int
+) -> TendonGoal:
+    """What the force of a muscle changes within the step."""
+    slopes = wp.vec2(0.0, 0.0)
+    if late == 1:
+        slopes = muscle_slopes(t, act, motion.length[t], motion.rate[t], drive)
+    impulse = dt * slopes[0] * motion.rate[t]
+    return implicit_goal(impulse, dt * (slopes[0] + dt * slopes[1]), UNBOUNDED)
+
+
+@wp.func
 def tendon_goal(
     r: int,
     motion: TendonMotion,
@@ -202,6 +217,8 @@ def tendon_goal(
         goal = passive_goal(t, motion, drive, dt, rows.armature[t])
     elif rows.kind[r] == TENDON_SERVO:
         goal = servo_goal(t, act[t], motion, drive, dt)
+    elif rows.kind[r] == TENDON_MUSCLE:
+        goal = muscle_goal(t, act[t], motion, drive, dt, late)
     else:
         goal.acts = 1
         goal.bound = rows.friction[t] * dt

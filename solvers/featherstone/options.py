@@ -93,7 +93,8 @@ class ConstraintOptions(Revised):
         references: When rows with solref and solimp take the velocity and position that their spring and
             damper answer to: at the "start" of a step, as MuJoCo's integrators Euler and implicitfast do,
             with time constants of at least two steps; or at its "end", stable at any time constant, as its
-            integrator discrete does.
+            integrator discrete does. With "end", muscles of tendons pull as they do at the end of the step,
+            too, linearised, by a row for each of them.
     """
 
     iterations: int = _CPU_SWEEPS

@@ -77,6 +77,44 @@ def test_curves_are_mujocos():
             np.testing.assert_allclose(-force * own, active, atol=1e-3)
 
 
+def test_slopes_of_curves_are_those_of_differences():
+    """Away from where two pieces of a curve meet."""
+    _, _, _, _, lmin, lmax, _, fpmax, fvmax = NUMBERS
+    step = 1e-3
+    for curve, slope, numbers in (
+        (muscles.force_of_length, muscles.slope_of_length, (lmin, lmax)),
+        (muscles.passive_force, muscles.slope_of_passive, (lmax, fpmax)),
+        (muscles.force_of_velocity, muscles.slope_of_velocity, (fvmax,)),
+    ):
+        for x in (-1.2, -0.6, -0.1, 0.1, 0.2, 0.45, 0.6, 0.8, 0.95, 1.1, 1.3, 1.45, 1.6, 1.9):
+            wanted = (curve(x + step, *numbers) - curve(x - step, *numbers)) / (2.0 * step)
+            np.testing.assert_allclose(slope(x, *numbers), wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "motor" not in case])
+def test_motion_by_forces_at_the_end_is_that_of_discrete(case: str):
+    """MuJoCo's integrator takes damping and stiffness of muscles, if positive, at the end of a step."""
+    theirs, builder, report = read(case)
+    theirs.opt.integrator = int(mujoco.mjtIntegrator.mjINT_DISCRETE)
+    model = builder.finalize("cpu")
+    distances = {}
+    for references in ("start", "end"):
+        solver = FeatherstoneSolver(model, coriolis="start", references=references, tolerance=1e-7)
+        activations = tendon_actuators(report.actuators, model.tendon_key)
+        sim = Simulator(model, ActuatedSolver(solver, Actuators(model, {}, DT, tendons=activations)), DT)
+        data, apart = mujoco.MjData(theirs), 0.0
+        for n in range(500):
+            data.ctrl[:] = 0.5 + 0.8 * math.sin(0.02 * n)
+            sim.control.tendon_act.fill_(data.ctrl[0])
+            sim.step()
+            mujoco.mj_step(theirs, data)
+            apart = max(apart, abs(float(sim.state.joint_q.numpy()[0] - data.qpos[0])))
+        distances[references] = apart
+    assert distances["end"] < 1e-5
+    if case not in ("no force", "range of forces"):
+        assert distances["start"] > 10.0 * distances["end"]
+
+
 @pytest.mark.parametrize("make", [lambda model: FeatherstoneSolver(model, coriolis="start"), None])
 @pytest.mark.parametrize("case", CASES)
 def test_motion_is_that_of_mujoco(case: str, make):
@@ -153,11 +191,11 @@ def test_worlds_have_activations_of_their_own():
     assert solver.actuators.driven.tendon_act.numpy()[1] == 0.0
 
 
-def total(model, values: dict[str, np.ndarray], gradient: bool):
+def total(model, values: dict[str, np.ndarray], gradient: bool, references: str):
     """Angle after a few steps, and its gradients; `values` replace arrays of model, control and state."""
     activation = Activation(time_constant=0.02, release=0.05, smoothing=0.4)
     actuators = Actuators(model, {}, DT, tendons={"*": activation})
-    solver = ActuatedSolver(FeatherstoneSolver(model), actuators)
+    solver = ActuatedSolver(FeatherstoneSolver(model, references=references), actuators)
     control, states = model.control(), [model.state() for _ in range(9)]
     places = {"tendon_act": control, "joint_qd": states[0], "tendon_muscle": model}
     arrays = {name: getattr(place, name) for name, place in places.items()}
@@ -179,13 +217,14 @@ def take_first(values: wp.array(dtype=float), loss: wp.array(dtype=float)):
     loss[0] = values[0]
 
 
-def test_gradients_are_those_of_differences():
+@pytest.mark.parametrize("references", ["start", "end"])
+def test_gradients_are_those_of_differences(references: str):
     """With respect to excitation, velocity, and force and length of a muscle, through its activation."""
     _, builder, _ = read("muscle")
     model = builder.finalize("cpu", requires_grad=True)
     row = model.tendon_muscle.numpy().copy()
     start = {"tendon_act": np.array([0.6]), "joint_qd": np.array([0.8]), "tendon_muscle": row}
-    _, found = total(model, start, True)
+    _, found = total(model, start, True, references)
     for name, place, step in (
         ("tendon_act", 0, 0.02),
         ("joint_qd", 0, 0.02),
@@ -196,7 +235,7 @@ def test_gradients_are_those_of_differences():
         for sign in (1.0, -1.0):
             moved = {key: value.copy() for key, value in start.items()}
             moved[name][place] += sign * step
-            sides.append(total(model, moved, False)[0])
+            sides.append(total(model, moved, False, references)[0])
         wanted = (sides[0] - sides[1]) / (2.0 * step)
         assert abs(wanted) > 1e-5
         np.testing.assert_allclose(found[name][place], wanted, rtol=0.02)
