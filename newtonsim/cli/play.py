@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from newtonsim.cli.play_problem import play_problem
 from newtonsim.cli.progress import EpisodesProgress, advise
 from newtonsim.cli.start import start_device
 from newtonsim.cli.train import find_task, import_learn, key_values, let_threads_sleep
@@ -40,6 +41,8 @@ def play(arguments: argparse.Namespace) -> int:
         print(f"{path}: written from the last checkpoint")
 
     policy = learn.PolicyFile(path)
+    if "problem" in policy.about:
+        return play_problem(policy, path, arguments, device)
     name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     options = _on_level(find_task(name), options, arguments.level)

@@ -11,7 +11,7 @@ import numpy as np
 from newtonsim.cli.play import options_of, policy_path
 from newtonsim.cli.progress import TransferProgress, advise
 from newtonsim.cli.train import import_learn, let_threads_sleep
-from newtonsim.errors import DefaultsWarning
+from newtonsim.errors import DefaultsWarning, NewtonsimError
 
 if TYPE_CHECKING:
     from newtonsim.learn import Episodes
@@ -25,6 +25,8 @@ def transfer(arguments: argparse.Namespace) -> int:
     path = policy_path(arguments.policy)
     learn = import_learn()
     policy = learn.PolicyFile(path)
+    if "problem" in policy.about:
+        raise NewtonsimError(f"{path} is for the problem {policy.about['problem']}, not for an environment")
     name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     progress = TransferProgress(name, arguments.episodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -50,7 +51,7 @@ def find(name: str) -> type[Task]:
     """
     module, colon, rest = name.partition(":")
     if colon:
-        _import(module)
+        import_own(module, "to register environments")
     own = pybullet_names.counterpart(rest if colon else name)
     if own not in _tasks:
         known = [*_tasks, *pybullet_names.ORIGINALS]
@@ -66,16 +67,23 @@ def _stem(name: str) -> str:
     return re.sub(r"^newtonsim/|-v\d+$", "", name, flags=re.IGNORECASE)
 
 
-def _import(module: str) -> None:
-    """Import a module that registers environments."""
+def import_own(module: str, purpose: str) -> ModuleType:
+    """Import a module of the user.
+
+    Args:
+        module: Its name.
+        purpose: What it is for, as the error says if there is none.
+
+    Raises:
+        NewtonsimError: There is no such module.
+    """
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise NewtonsimError(
-            f"there is no module {module!r} to register environments; its folder must be the current one "
-            "or on PYTHONPATH"
+            f"there is no module {module!r} {purpose}; its folder must be the current one or on PYTHONPATH"
         ) from error
 
 

@@ -13,6 +13,7 @@ from newtonsim.learn.evaluation import Episodes as Episodes
 from newtonsim.learn.evaluation import evaluate as evaluate
 from newtonsim.learn.evaluation import film as film
 from newtonsim.learn.policy_file import PolicyFile as PolicyFile
+from newtonsim.learn.problem_policies import save_shac as save_shac
 from newtonsim.learn.ray_workers import RayWorkers as RayWorkers
 from newtonsim.learn.saving import save_policy as save_policy
 from newtonsim.learn.settings import PRESETS as PRESETS
@@ -40,6 +41,7 @@ __all__ = [
     "evaluate",
     "film",
     "save_policy",
+    "save_shac",
     "settings_of",
     "transfer",
     "write_policy",

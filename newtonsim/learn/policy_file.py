@@ -180,6 +180,6 @@ class PolicyFile:
             given = tuple(observations.shape[1:])
             raise NewtonsimError(
                 f"the policy takes observations of shape {tuple(wanted)}, got {given}; it was trained in "
-                f"{self.about.get('name')!r}"
+                f"{(self.about.get('name') or self.about.get('problem'))!r}"
             )
         return self._session.run(None, {"obs": observations})[0]

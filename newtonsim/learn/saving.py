@@ -70,10 +70,28 @@ def save_policy(
     env.close()
     written = run.written()
     about = {"name": written["name"], "options": written["options"], "samples": samples}
+    write_checked(path, _Acting(act).eval(), seen, actions, about)
+
+
+def write_checked(
+    path: str | os.PathLike, module: nn.Module, seen: np.ndarray, actions: np.ndarray, about: dict[str, Any]
+) -> None:
+    """Write a module as the file of a policy, if the file acts as the module does.
+
+    Args:
+        path: The file.
+        module: See `write_module`.
+        seen: Observations of some worlds, (n, ...).
+        actions: What the module makes of them, (n, ...).
+        about: See `write_module`.
+
+    Raises:
+        NewtonsimError: torch cannot write the module as a graph that does the same.
+    """
     part = f"{os.fspath(path)}.part"
     try:
         with torch.no_grad():
-            write_module(part, _Acting(act).eval(), observations[:2], about)
+            write_module(part, module, torch.from_numpy(seen[:2]), about)
         _compare(PolicyFile(part), seen, actions)
         os.replace(part, path)
     except torch.onnx.OnnxExporterError as error:
@@ -85,7 +103,7 @@ def save_policy(
 
 def _compare(policy: PolicyFile, seen: np.ndarray, actions: np.ndarray) -> None:
     """Raise an error unless a file acts as its function does, in any number of worlds."""
-    for count in (_WORLDS, 3):
+    for count in (len(seen), 3):
         found, wanted = policy(seen[:count]), actions[:count]
         tolerance = _RELATIVE * max(1.0, float(np.abs(wanted).max()))
         if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=0.0, atol=tolerance):

@@ -4,6 +4,7 @@ A `Problem` says what robot, over which horizon, at what cost; see docs/optimize
 """
 
 from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
+from newtonsim.optimize.closed_loop import run_policy
 from newtonsim.optimize.contact_costs import ContactForceCost
 from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, KernelCost
 from newtonsim.optimize.fddp import FDDP
@@ -45,6 +46,7 @@ __all__ = [
     "Result",
     "Shooting",
     "TimeCost",
+    "run_policy",
     "stage_of",
     "stage_weight",
 ]

@@ -98,6 +98,7 @@ class SHAC:
     Attributes:
         problem: The problem.
         actor: The policy, a torch module; its weights are those of the best iterations.
+        samples: Controls of single robots that it has learned from.
 
     Raises:
         ImportError: torch is not installed.
@@ -141,7 +142,7 @@ class SHAC:
             self.actor = make_actor(seen, len(problem.entries), int(hidden))
             self.critic = make_network(seen.shape[1], 1, int(hidden))
         self._age = torch.randint(0, self.episode, (self.worlds,), generator=self._noise)
-        self._scale, self._missing = 0.0, 0
+        self._scale, self._missing, self.samples = 0.0, 0, 0
 
     def train(self, iterations: int = 200) -> Learned:
         """Continue learning. Ctrl-C ends it with the best policy so far.
@@ -171,6 +172,7 @@ class SHAC:
                 for number in range(iterations):
                     actor_steps.param_groups[0]["lr"] = self._rates[0] * (1.0 - 0.9 * number / iterations)
                     seen, cost, after, ends, objective = self.collect(target)
+                    self.samples += cost.numel()
                     skipped += not _step(actor_steps, objective, self.actor.parameters())
                     self._fit_critic(critic_steps, target, seen, cost, after, ends)
                     history.append(float(cost.mean()) / (self._scale * self.problem.interval))
@@ -204,8 +206,29 @@ class SHAC:
         torch = import_torch()
         q, qd = (torch.from_numpy(x)[None] for x in self.problem.read_start(state))
         with torch.no_grad():
-            action = torch.tanh(self.actor(self._observe(q, qd)))[0]
-        return self._motion.controls(action).numpy().astype(np.float64)
+            return self.act(q, qd)[0].numpy().astype(np.float64)
+
+    def act(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Return the controls of the policy (n, M), without noise.
+
+        Args:
+            q: joint_q of n robots, (n, C).
+            qd: Their joint_qd, (n, N).
+        """
+        return self._motion.controls(import_torch().tanh(self.actor(self._observe(q, qd))))
+
+    def draw_starts(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw joint_q (count, C) and joint_qd (count, N) of starts of episodes, float32.
+
+        Raises:
+            NewtonsimError: `starts` returned other shapes, or numbers that are not finite.
+        """
+        model = self.problem.model
+        shapes = (count, model.joint_coord_count), (count, model.joint_dof_count)
+        q, qd = (np.asarray(x, np.float32) for x in self._starts(count, self._rng))
+        if (q.shape, qd.shape) != shapes or not (np.isfinite(q).all() and np.isfinite(qd).all()):
+            raise NewtonsimError(f"starts: expected finite numbers of shapes {shapes}")
+        return q, qd
 
     def collect(self, critic: Any) -> tuple[torch.Tensor, ...]:
         """Continue all worlds for the horizon.
@@ -301,11 +324,7 @@ class SHAC:
         count = int(over.sum())
         if not count:
             return
-        model = self.problem.model
-        shapes = (count, model.joint_coord_count), (count, model.joint_dof_count)
-        drawn = [np.asarray(x, np.float32) for x in self._starts(count, self._rng)]
-        if tuple(x.shape for x in drawn) != shapes or not all(np.isfinite(x).all() for x in drawn):
-            raise NewtonsimError(f"starts: expected finite numbers of shapes {shapes}")
+        drawn = self.draw_starts(count)
         if count == self.worlds:
             self._q, self._qd = (torch.from_numpy(x) for x in drawn)
             self._age = torch.zeros(self.worlds, dtype=torch.long)

@@ -41,10 +41,12 @@ def blocks(page: pathlib.Path, language: str) -> list[tuple[str, str]]:
 
 
 def unpack(page: pathlib.Path, folder: pathlib.Path) -> int:
-    """Write the programs of a page; return how many there are."""
+    """Write the programs of a page, and the modules that they import; return how many programs there are."""
     number = 0
     for title, text in blocks(page, "python"):
-        if not title:
+        if title:
+            (folder / title).write_text(text)
+        else:
             (folder / f"block_{number:02}.py").write_text(text)
             number += 1
     return number
