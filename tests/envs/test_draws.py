@@ -220,6 +220,57 @@ def test_randomised_worlds_move_as_models_built_with_the_same_numbers(device, wh
     assert np.ptp(found[:, 0]) > 1e-4
 
 
+class Things(Task):
+    """A ball above the ground and a box on it, without motors but for one that nothing uses."""
+
+    name = "Things"
+    dt = 0.002
+    observation_size = 1
+    observe = observe_positions
+    score = score_actions
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        ball = builder.add_body(origin=((0.0, 0.0, 1.1), (0.0, 0.0, 0.0, 1.0)), key="ball")
+        builder.add_shape_sphere(ball, radius=0.1, restitution=0.5, key="ball")
+        builder.add_joint_free(ball)
+        box = builder.add_body(origin=((1.0, 0.0, 0.1), (0.0, 0.0, 0.0, 1.0)), key="box")
+        builder.add_shape_box(box, hx=0.3, hy=0.3, hz=0.1, key="box")
+        builder.add_joint_free(box)
+        idle = builder.add_body(mass=1.0, I_m=np.eye(3), key="idle")
+        builder.add_joint_revolute(-1, idle, axis=(0.0, 0.0, 1.0), key="idle")
+        return Motors([0], [1.0], [-1.0], [1.0])
+
+    def finish_scene(self, scene: ModelBuilder) -> None:
+        scene.set_ground_plane(mu=0.4, restitution=0.0)
+
+
+def test_drawn_sizes_and_materials_act_as_they_should(device):
+    """Balls bounce to e² h and boxes slide to a stop after v / (μ g), with means of what is drawn and the ground."""
+    ranges = {
+        "shapes.scale": Draw((0.5, 1.5), each="element", select="ball"),
+        "shapes.restitution": Draw((0.2, 1.0), how="set", select="ball"),
+        "shapes.friction": Draw((0.1, 0.9), how="set", select="box"),
+    }
+    env = BatchedEnv(Things(), 8, device, randomise=ranges, max_episode_steps=0)
+    env.reset(seed=4)
+    radius = drawn(env, "shapes.scale", "ball")[:, 0, 0]
+    bounce = 0.5 * drawn(env, "shapes.restitution", "ball")[:, 0]
+    friction = 0.5 * (0.4 + drawn(env, "shapes.friction", "box")[:, 0])
+    assert min(np.ptp(radius), np.ptp(bounce), np.ptp(friction)) > 0.03
+    View(env.sim, "box").bodies.qd = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    highest, still, fell = np.zeros(8), np.full(8, np.nan), np.sqrt(2.0 * (1.1 - radius) / 9.81)
+    for step in range(1, 451):
+        env.step(np.zeros((8, 1), np.float32))
+        balls, boxes = View(env.sim, "ball").bodies, View(env.sim, "box").bodies
+        up = np.array(balls.q)[:, 0, 2] - radius
+        risen = step * Things.dt > fell + 0.01
+        highest = np.where(risen, np.maximum(highest, up), highest)
+        speed = np.array(boxes.qd)[:, 0, 3]
+        still = np.where(np.isnan(still) & (speed < 1e-3), step * Things.dt, still)
+    np.testing.assert_allclose(highest, bounce**2 * (1.1 - radius), atol=0.01)
+    np.testing.assert_allclose(still, 1.0 / (friction * 9.81), rtol=0.03)
+
+
 def test_actions_arrive_as_late_as_drawn(device):
     env = arm(300, device, delay=(0.02, 0.02))
     env.reset(seed=1)
