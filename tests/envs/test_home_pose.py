@@ -49,6 +49,24 @@ def test_a_level_sole_touches_in_its_middle():
     np.testing.assert_allclose(robot.foot_points, [[0.035, 0.0, -0.035]] * 2, atol=1e-3)
 
 
+def test_a_sole_of_several_shapes_touches_in_their_middle(tmp_path: Path):
+    """Whatever their order: a robot whose feet list the left shape first stays its own mirror image."""
+    sole = '<geom type="capsule" size=".02" fromto="-.05 {0} -.5 .15 {0} -.5"/>'
+    leg = (
+        '<body name="{0}_leg" pos="0 {1} 0"><joint name="{0}_hip" axis="1 0 0"/>'
+        f"{sole.format(0.03)}{sole.format(-0.03)}</body>"
+    )
+    legs = leg.format("left", 0.1) + leg.format("right", -0.1)
+    path = tmp_path / "biped.xml"
+    path.write_text(
+        '<mujoco><worldbody><body name="base" pos="0 0 .52"><freejoint/><geom size=".1" mass="10"/>'
+        f"{legs}</body></worldbody></mujoco>"
+    )
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    robot = BuiltRobot(Robot(str(path), "base", "*_leg"), builder, False)
+    np.testing.assert_allclose(robot.foot_points, [[0.05, 0.0, -0.52]] * 2, atol=1e-5)
+
+
 def test_gains_carry_the_weight_and_damp_the_limbs(tmp_path: Path):
     """Closed forms of the knee: a quarter of the weight at the foot's distance, and a rod that swings."""
     with pytest.warns(DefaultsWarning, match=r"pup\.urdf has no gains of drives; they follow") as told:

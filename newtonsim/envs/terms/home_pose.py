@@ -32,6 +32,8 @@ _FREQUENCY = 3.0
 _DAMPING_RATIO = 0.7
 _TILT = 1.0e-4
 """Tilt by which the lowest point of a shape is found [rad]; of a level face it gives the middle."""
+_LEVEL = 1.0e-5
+"""Difference of heights that is rounding [m]."""
 
 
 class HomePose:
@@ -81,19 +83,20 @@ class HomePose:
     def foot_point(self, body: int) -> np.ndarray:
         """Return the lowest point of a body that can touch the ground, in the frame of the body [m].
 
-        Its origin if it has no shapes.
+        The middle of those of its shapes that are equally low; its origin if it has no shapes.
         """
         mine = np.flatnonzero(self._touches & (self._shapes.body == body))
         heights = self._heights(_UP)
         if not len(mine) or not np.isfinite(heights[mine]).any():
             return np.zeros(3)
-        shape = mine[np.argmin(heights[mine])]
-        point = heights[shape] * _UP
+        # any one of several would differ from left to right, by the order of the file
+        lowest = mine[heights[mine] <= heights[mine].min() + _LEVEL]
+        point = heights[lowest].mean() * _UP
         # the derivative of the height along a turning direction is the coordinate across it
         for across in np.eye(3)[:2]:
             tilted = [math.cos(_TILT) * _UP + sign * math.sin(_TILT) * across for sign in (1.0, -1.0)]
-            higher, lower = (self._heights(up)[shape] for up in tilted)
-            point = point + (higher - lower) / (2.0 * math.sin(_TILT)) * across
+            higher, lower = (self._heights(up)[lowest] for up in tilted)
+            point = point + (higher - lower).mean() / (2.0 * math.sin(_TILT)) * across
         return transform_point(transform_inverse(self._poses[body]), point)
 
     def up_of(self, body: int) -> np.ndarray:
