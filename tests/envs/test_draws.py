@@ -245,7 +245,7 @@ class Things(Task):
 
 
 def test_drawn_sizes_and_materials_act_as_they_should(device):
-    """Balls bounce to e² h and boxes slide to a stop after v / (μ g), with means of what is drawn and the ground."""
+    """Balls bounce to e² h, boxes slide for v / (μ g), with means of what is drawn and of the ground."""
     ranges = {
         "shapes.scale": Draw((0.5, 1.5), each="element", select="ball"),
         "shapes.restitution": Draw((0.2, 1.0), how="set", select="ball"),

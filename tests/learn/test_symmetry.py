@@ -239,6 +239,22 @@ def test_robots_that_are_not_symmetric_are_refused(edit: Any, message: str):
     changed(edit, mirror_tolerance=0.6).symmetry()
 
 
+def test_the_tolerance_that_is_asked_for_is_enough():
+    """The error says how large all differences are, not of the first one alone."""
+
+    def edit(view: View) -> None:
+        heavier(view)
+        narrower(view)
+
+    with pytest.raises(NewtonsimError, match="limits from home") as refused:
+        changed(edit).symmetry()
+    told = re.search(r"differences are up to (\S+), and `mirror_tolerance` is 0.01", str(refused.value))
+    assert told is not None
+    changed(edit, mirror_tolerance=float(told[1])).symmetry()
+    with pytest.raises(NewtonsimError, match="differences are up to"):
+        changed(edit, mirror_tolerance=0.9 * float(told[1])).symmetry()
+
+
 def test_what_has_no_mirror_map_is_refused():
     with pytest.raises(NewtonsimError, match="centres of mass of joint 'joint5'"):
         envs.make("Reach", 1, "cpu").symmetry()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -86,8 +87,11 @@ class RobotMirror:
                 )
             self.partners[name] = partner
         self._check_root(root)
+        self._differences: list[tuple[str, str, str, float]] = []
         for name, partner in self.partners.items():
             self.signs[name] = self._compare(name, partner)
+        if self._differences:
+            raise self._asymmetric()
 
     def map_of(self, names: Sequence[str], what: str) -> list[int]:
         """Return the signed places, from 1, of the counterparts of joints among themselves.
@@ -215,8 +219,9 @@ class RobotMirror:
         """Compare a joint and its body with their counterparts; return the sign of the joint."""
         one, other = self._names[name], self._names[partner]
         if self._kinds[one] != self._kinds[other]:
-            kinds = [JointType(self._kinds[joint]).name for joint in (one, other)]
-            raise self._asymmetric(name, partner, "types", *kinds)
+            image, there = (JointType(self._kinds[joint]).name for joint in (one, other))
+            self._differ(name, partner, "types", image, there, math.inf)
+            return 1
         sign = 1
         if self._kinds[one] in _TURNS:
             sign = self._compare_axes(name, partner)
@@ -239,11 +244,12 @@ class RobotMirror:
         turns = self._kinds[one] == JointType.REVOLUTE
         image = (-1.0 if turns else 1.0) * _FLIP * axis
         sign = 1 if image @ wanted > 0.0 else -1
-        if np.abs(wanted - sign * image).max() > self._tolerance:
-            raise self._asymmetric(name, partner, "axes", image.round(4), wanted.round(4))
-        apart = there - _FLIP * point
-        if turns and np.linalg.norm(apart - (apart @ wanted) * wanted) > self._tolerance * self._size:
-            raise self._asymmetric(name, partner, "anchors", (_FLIP * point).round(4), there.round(4))
+        off = np.abs(wanted - sign * image).max()
+        self._differ(name, partner, "axes", image.round(4), wanted.round(4), off)
+        if turns:
+            apart = there - _FLIP * point
+            off = np.linalg.norm(apart - (apart @ wanted) * wanted) / self._size
+            self._differ(name, partner, "anchors", (_FLIP * point).round(4), there.round(4), off)
         return sign
 
     def _compare_drives(self, name: str, partner: str, sign: int) -> None:
@@ -268,14 +274,14 @@ class RobotMirror:
         masses, centres, inertias = zip(*map(self._mass_properties, (name, partner)))
         self._compare_numbers(name, partner, "masses", *masses)
         image = _FLIP * centres[0]
-        if np.abs(image - centres[1]).max() > self._tolerance * self._size:
-            raise self._asymmetric(name, partner, "centres of mass", image.round(4), centres[1].round(4))
+        off = np.abs(image - centres[1]).max() / self._size
+        self._differ(name, partner, "centres of mass", image.round(4), centres[1].round(4), off)
         image = _REFLECTION * inertias[0]
-        if np.abs(image - inertias[1]).max() > self._tolerance * np.abs(image).max():
-            raise self._asymmetric(name, partner, "inertias", image.round(6), inertias[1].round(6))
+        off = np.abs(image - inertias[1]).max() / max(np.abs(image).max(), 1.0e-12)
+        self._differ(name, partner, "inertias", image.round(6), inertias[1].round(6), off)
         reach = self._reach(name, _DIRECTIONS * _FLIP), self._reach(partner, _DIRECTIONS)
-        if np.abs(reach[0] - reach[1]).max() > self._tolerance * self._size:
-            raise self._asymmetric(name, partner, "shapes", reach[0].round(4), reach[1].round(4))
+        off = np.abs(reach[0] - reach[1]).max() / self._size
+        self._differ(name, partner, "shapes", reach[0].round(4), reach[1].round(4), off)
 
     def _reach(self, name: str, directions: np.ndarray) -> np.ndarray:
         """Return how far the shapes that a joint moves reach, seen from the root [m]; 0 without."""
@@ -298,16 +304,37 @@ class RobotMirror:
     def _compare_numbers(self, name: str, partner: str, what: str, one: float, other: float) -> None:
         if one == other:  # also of infinite limits
             return
-        if not abs(one - other) <= self._tolerance * max(abs(one), abs(other), 1.0e-6):
-            raise self._asymmetric(name, partner, what, f"{one:.6g}", f"{other:.6g}")
+        largest = max(abs(one), abs(other), 1.0e-6)
+        off = abs(one - other) / largest if math.isfinite(largest) else math.inf
+        self._differ(name, partner, what, f"{one:.6g}", f"{other:.6g}", off)
 
-    def _asymmetric(self, name: str, partner: str, what: str, image: object, there: object) -> NewtonsimError:
+    def _differ(
+        self, name: str, partner: str, what: str, image: object, there: object, off: float | np.floating
+    ) -> None:
+        """Note what differs by a share that is larger than the tolerance."""
+        if off <= self._tolerance:
+            return
+        text = f"{what} of {{}}: the mirror image has {image}, the robot {there}"
+        self._differences.append((name, partner, text, float(off)))
+
+    def _asymmetric(self) -> NewtonsimError:
+        """Return an error that describes the first difference, and says how large the largest is."""
+        name, partner, text, _ = self._differences[0]
         pair = f"joint {name!r}" if name == partner else f"joints {name!r} and {partner!r}"
+        most = max(off for *_, off in self._differences)
         return NewtonsimError(
-            f"symmetry: the robot is not its mirror image: {what} of {pair}: the mirror image has {image}, "
-            f"the robot {there}; `mirror_tolerance`, {self._tolerance:g}, bounds the difference"
+            f"symmetry: the robot is not its mirror image: {text.format(pair)}; differences are up to "
+            f"{_rounded_up(most):g}, and `mirror_tolerance` is {self._tolerance:g}"
             f"{self._pairs_by_place(self.partners) if name == partner else ''}"
         )
+
+
+def _rounded_up(number: float) -> float:
+    """Return two digits of a positive number, not less than it."""
+    if not math.isfinite(number):
+        return number
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit
 
 
 def _support(kind: GeoType, scale: np.ndarray, source: object, directions: np.ndarray) -> np.ndarray:
