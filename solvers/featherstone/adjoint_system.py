@@ -7,7 +7,7 @@ import warp as wp
 
 from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.adjoint.one_tree import OneTreeView
+from newtonsim.kernels.constraints.adjoint.one_tree import MOST_DOFS, OneTreeView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.pair_rows import PairRowView
@@ -47,10 +47,10 @@ def system_of(stage: ConstraintStage) -> SystemView:
 
 
 def _one_tree(stage: ConstraintStage) -> OneTreeView:
-    """Room for the matrix of every tree."""
+    """Room for the matrix of every tree that is not too large for it."""
     device = stage.model.device
     size = np.diff(stage.buffers.islands.dof_start.numpy()).astype(np.int64)
-    entries = (size + 7) * (-(-size // 4) * 4)
+    entries = np.where(size <= MOST_DOFS, (size + 7) * (-(-size // 4) * 4), 0)
     view = OneTreeView()
     view.start = put(np.cumsum(entries) - entries, dtype=int, device=device)
     view.place = stage.buffers.system.place

@@ -10,6 +10,7 @@ from newtonsim.errors import NotDifferentiableError
 from newtonsim.examples import asset_path
 from newtonsim.examples.scenes import piles
 from newtonsim.importers import parse_mjcf
+from newtonsim.kernels.constraints.adjoint.one_tree import MOST_DOFS
 from newtonsim.solvers import FeatherstoneSolver
 
 DT = 1.0 / 240.0
@@ -80,6 +81,22 @@ def sliding_wall():
     return builder, speed, steps
 
 
+def sliding_chain():
+    """A chain of capsules, straight along x, that slides along y: a tree too large for a dense matrix."""
+    builder, length = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), 0.1
+    builder.set_ground_plane(mu=0.4, restitution=0.0)
+    for k in range(MOST_DOFS):
+        link = builder.add_body(origin=wp.transform((length * k, 0.0, 0.02), wp.quat_identity()))
+        builder.add_shape_capsule(link, radius=0.02, half_height=0.02, up_axis=0, mu=0.4, restitution=0.0)
+        if k == 0:
+            builder.add_joint_free(link)
+        else:
+            ends = {"parent_xform": (0.5 * length, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)}
+            ends["child_xform"] = (-0.5 * length, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+            builder.add_joint_revolute(link - 1, link, axis=(0.0, 1.0, 0.0), **ends)
+    return builder, np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, *np.zeros(MOST_DOFS - 1)]), 2
+
+
 def start(model, speed):
     state = model.state()
     if speed is not None:
@@ -109,6 +126,7 @@ SLIDING = {
     heavy_on_light: 0,
     wall_in_any_order: 100,
     sliding_wall: 800,
+    sliding_chain: 2 * MOST_DOFS,
 }
 
 

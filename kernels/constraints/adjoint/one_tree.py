@@ -17,10 +17,13 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+MOST_DOFS = 128
+"""Degrees of freedom above which a tree is factorized sparsely: dense factors take time by their cube."""
+
 
 @wp.struct
 class OneTreeView:
-    """Room for a matrix of n dofs for each of T trees.
+    """Room for a matrix of n dofs for each of T trees of at most `MOST_DOFS`.
 
     A matrix has n rows of n entries, followed by seven more: three for what rows contribute, three for their
     weighted products, and a vector. All are padded to a multiple of four entries.
@@ -60,6 +63,9 @@ _EXPANDED = """
     if (islands.trees.data[k][1] - islands.trees.data[k][0] != 1) return false;
     """
     + _MATRIX
+    + f"""
+    if (n > {MOST_DOFS}) return false;
+    """
     + """
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < ld; ++j) M[i * ld + j] = i == j ? 1.0 : 0.0;
@@ -67,7 +73,7 @@ _EXPANDED = """
     """
 )
 def begin_matrix(islands: wp.ref[IslandView], s: wp.ref[OneTreeView], k: int) -> bool:
-    """Set the matrix of island k to the identity; False if it has several trees."""
+    """Set the matrix of island k to the identity; False if it has several trees, or too large a one."""
     ...
 
 

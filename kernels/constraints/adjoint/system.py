@@ -218,7 +218,7 @@ def oriented(A: wp.mat33, transposed: int) -> wp.mat33:
 def factorize_tree(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, depth: int
 ) -> bool:
-    """Factorize the matrix of an island; False if it has more than one tree."""
+    """Factorize the matrix of an island; False if it is not that of a single small tree."""
     if not one_tree.begin_matrix(s.islands, s.one, k):
         return False
     dofs = s.islands.dofs[k]
