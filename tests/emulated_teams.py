@@ -40,6 +40,19 @@ def takes_teams(kernel: wp.Kernel) -> bool:
     return bool(kernel.adj.args) and kernel.adj.args[0].label == "teams"
 
 
+def with_structs_between(texts: dict[str, str], modules: set[str]) -> set[str]:
+    """Add the kernel files that take structs from files of `modules` and hand them on to others of these."""
+    imports = {
+        name: set(re.findall(r"^from (\S+) import", text, re.MULTILINE)) for name, text in texts.items()
+    }
+    found, size = set(modules), 0
+    while size < len(found):
+        size = len(found)
+        wanted = set().union(*(imports[name] for name in found))
+        found |= {name for name in texts if name in wanted and imports[name] & found}
+    return found - {TEAMS}
+
+
 class Rewritten:
     """The kernel files that work with teams, rewritten.
 
@@ -49,7 +62,9 @@ class Rewritten:
 
     def __init__(self):
         texts = {module_name(p): (ROOT / p).read_text() for p in source_files() if p.parts[0] == "kernels"}
-        self._modules = {name for name, text in texts.items() if f"from {TEAMS} import" in text}
+        self._modules = with_structs_between(
+            texts, {n for n, t in texts.items() if f"from {TEAMS} import" in t}
+        )
         self.sites: list[tuple[str, int, str]] = []
         self._imports: dict[str, set[str]] = {name: set() for name in self._modules}
         self._loaded: dict[str, ModuleType] = {}

@@ -171,10 +171,12 @@ def factorize_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int,
         float* to = sys.L.data + sys.panel.data[column];
         const int* other = sys.pattern.data + sys.first.data[column];
         const int* row = sys.offset.data + sys.first.data[column];
+#if !defined(__CUDA_ARCH__)
         float turned[6][8] = {};
         if (n == 6 && width == 6)
             for (int m = 0; m < 6; ++m)
                 for (int j = 0; j < 6; ++j) turned[m][j] = right[j * 8 + m];
+#endif
         int s = 0;
         for (int e = f + lane / group; e < count; e += lanes / group) {
             int start = 0;
@@ -186,6 +188,20 @@ def factorize_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int,
             const float* left = P + offset[e] * ld;
             float* block = to + start * wide;
             if (n == 6 && width == 6) {
+#if defined(__CUDA_ARCH__)
+                // a lane has one row of most blocks: a copy of the other ones would only take registers
+                #pragma unroll 1
+                for (int i = lane % group; i < height; i += group) {
+                    float own[6];
+                    for (int m = 0; m < 6; ++m) own[m] = left[i * 8 + m];
+                    #pragma unroll 1
+                    for (int j = 0; j < 6; ++j) {
+                        float total = block[i * 8 + j];
+                        for (int m = 0; m < 6; ++m) total -= own[m] * right[j * 8 + m];
+                        block[i * 8 + j] = total;
+                    }
+                }
+#else
                 #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
                 for (int i = lane % group; i < height; i += group) {
                     float sum[8];
@@ -196,6 +212,7 @@ def factorize_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int,
                     }
                     for (int j = 0; j < 8; ++j) block[i * 8 + j] = sum[j];
                 }
+#endif
             } else {
                 for (int i = lane % group; i < height; i += group) {
                     for (int j = 0; j < width; ++j) {

@@ -244,17 +244,21 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
 @wp.func_native(
     """
     const int base = sys.tree_start.data[w];
-    float* block[3];
-    int n[2] = {0, 0}, node[2] = {-1, -1}, stride[2] = {0, 0};
-    const int* dof[2] = {nullptr, nullptr};
-    for (int side = 0; side < 2; ++side) {
-        if (leaf[side] < 0) continue;
-        n[side] = tree.dof_depth.data[leaf[side]] + 1;
-        dof[side] = tree.row_dof.data + tree.dof_row.data[leaf[side]];
-        node[side] = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[side]]]];
-        stride[side] = sys.width.data[base + node[side]] == 6 ? 8 : sys.width.data[base + node[side]];
-        block[side] = sys.L.data + sys.panel.data[base + node[side]];
-    }
+    // numbers of the two sides, not arrays: these would lie in memory on a GPU, being indexed by a variable
+    int n0 = 0, n1 = 0, node0 = -1, node1 = -1, stride0 = 0, stride1 = 0;
+    const int *dof0 = nullptr, *dof1 = nullptr;
+    float *block0 = nullptr, *block1 = nullptr;
+    auto of = [](int side, auto first, auto second) { return side == 0 ? first : second; };
+    auto find = [&](int leaf, int& n, int& node, int& stride, const int*& dof, float*& block) {
+        if (leaf < 0) return;
+        n = tree.dof_depth.data[leaf] + 1;
+        dof = tree.row_dof.data + tree.dof_row.data[leaf];
+        node = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf]]];
+        stride = sys.width.data[base + node] == 6 ? 8 : sys.width.data[base + node];
+        block = sys.L.data + sys.panel.data[base + node];
+    };
+    find(leaf[0], n0, node0, stride0, dof0, block0);
+    find(leaf[1], n1, node1, stride1, dof1, block1);
     const wp::vec3* b = B.data + (size_t)c * B.shape[1];
     // a contact of two free bodies, or of one: dense blocks of fixed size
 #if defined(__CUDA_ARCH__)
@@ -291,7 +295,7 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     };
     auto load_sides = [&]() {
         for (int side = 0; side < 2; ++side)
-            if (n[side] > 0) load_side(b + side * depth, sides[side]);
+            if (of(side, n0, n1) > 0) load_side(b + side * depth, sides[side]);
     };
     auto side_of = [&](int side) -> const Side& { return sides[side]; };
     auto add_block = [&](const Side& left, const Side& right, float* to) {
@@ -303,17 +307,17 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
         }
     };
 #endif
-    const bool free0 = n[0] == 0 || (n[0] == 6 && stride[0] == 8);
-    const bool free1 = n[1] == 0 || (n[1] == 6 && stride[1] == 8);
-    if (free0 && free1 && node[0] != node[1]) {
+    const bool free0 = n0 == 0 || (n0 == 6 && stride0 == 8);
+    const bool free1 = n1 == 0 || (n1 == 6 && stride1 == 8);
+    if (free0 && free1 && node0 != node1) {
         load_sides();
-        if (n[0] > 0) add_block(side_of(0), side_of(0), block[0]);
-        if (n[1] > 0) add_block(side_of(1), side_of(1), block[1]);
-        if (n[0] == 0 || n[1] == 0) return;
-        const int first = sys.rank.data[base + node[0]] < sys.rank.data[base + node[1]] ? 0 : 1;
-        int e = sys.first.data[base + node[first]];
-        while (sys.pattern.data[e] != node[1 - first]) ++e;
-        add_block(side_of(1 - first), side_of(first), block[first] + sys.offset.data[e] * 8);
+        if (n0 > 0) add_block(side_of(0), side_of(0), block0);
+        if (n1 > 0) add_block(side_of(1), side_of(1), block1);
+        if (n0 == 0 || n1 == 0) return;
+        const int first = sys.rank.data[base + node0] < sys.rank.data[base + node1] ? 0 : 1;
+        int e = sys.first.data[base + of(first, node0, node1)];
+        while (sys.pattern.data[e] != of(1 - first, node0, node1)) ++e;
+        add_block(side_of(1 - first), side_of(first), of(first, block0, block1) + sys.offset.data[e] * 8);
         return;
     }
 #if defined(__CUDA_ARCH__)
@@ -321,20 +325,21 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
 #endif
     for (int side = 0; side < 2; ++side) {
         const wp::vec3* own = b + side * depth;
+        const int* dofs = of(side, dof0, dof1);
 #if defined(__CUDA_ARCH__)
         #pragma unroll 1
 #endif
-        for (int p = lane; p < n[side]; p += lanes) {
+        for (int p = lane; p < of(side, n0, n1); p += lanes) {
             const wp::vec3 g = wp::mul(G, own[p]);
-            const int row = sys.place.data[dof[side][p]];
-            float* to = block[side] + row * stride[side];
+            const int row = sys.place.data[dofs[p]];
+            float* to = of(side, block0, block1) + row * of(side, stride0, stride1);
             for (int q = 0; q <= p; ++q)
-                to[sys.place.data[dof[side][q]]] += g[0] * own[q][0] + g[1] * own[q][1] + g[2] * own[q][2];
+                to[sys.place.data[dofs[q]]] += g[0] * own[q][0] + g[1] * own[q][1] + g[2] * own[q][2];
         }
     }
-    if (n[0] == 0 || n[1] == 0) return;
-    if (node[0] == node[1]) {
-        float* to = block[0];
+    if (n0 == 0 || n1 == 0) return;
+    if (node0 == node1) {
+        float* to = block0;
         // the lane of the later dof, of either side, adds to its row
 #if defined(__CUDA_ARCH__)
     #pragma unroll 1
@@ -343,36 +348,37 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
 #if defined(__CUDA_ARCH__)
         #pragma unroll 1
 #endif
-            for (int p = lane; p < n[side]; p += lanes) {
-                const int i = sys.place.data[dof[side][p]];
-                for (int q = 0; q < n[1 - side]; ++q) {
-                    const int j = sys.place.data[dof[1 - side][q]];
+            for (int p = lane; p < of(side, n0, n1); p += lanes) {
+                const int i = sys.place.data[of(side, dof0, dof1)[p]];
+                for (int q = 0; q < of(1 - side, n0, n1); ++q) {
+                    const int j = sys.place.data[of(1 - side, dof0, dof1)[q]];
                     if (i < j || (i == j && side == 1)) continue;
                     const wp::vec3 g = wp::mul(G, b[side == 0 ? p : q]);
                     const wp::vec3 o = b[depth + (side == 0 ? q : p)];
                     const float value = g[0] * o[0] + g[1] * o[1] + g[2] * o[2];
-                    to[i * stride[0] + j] += i == j ? 2.0f * value : value;
+                    to[i * stride0 + j] += i == j ? 2.0f * value : value;
                 }
             }
         }
         return;
     }
-    const int early = sys.rank.data[base + node[0]] < sys.rank.data[base + node[1]] ? 0 : 1;
+    const int early = sys.rank.data[base + node0] < sys.rank.data[base + node1] ? 0 : 1;
     const int late = 1 - early;
-    const int column = base + node[early];
+    const int column = base + of(early, node0, node1);
     const int* pattern = sys.pattern.data + sys.first.data[column];
     int e = 0;
-    while (pattern[e] != node[late]) ++e;
+    while (pattern[e] != of(late, node0, node1)) ++e;
     const int row0 = sys.offset.data[sys.first.data[column] + e];
 #if defined(__CUDA_ARCH__)
         #pragma unroll 1
 #endif
-    for (int p = lane; p < n[late]; p += lanes) {
+    for (int p = lane; p < of(late, n0, n1); p += lanes) {
         const wp::vec3 g = wp::mul(G, b[late * depth + p]);
-        float* to = block[early] + (row0 + sys.place.data[dof[late][p]]) * stride[early];
+        const int row = row0 + sys.place.data[of(late, dof0, dof1)[p]];
+        float* to = of(early, block0, block1) + row * of(early, stride0, stride1);
         const wp::vec3* o = b + early * depth;
-        for (int q = 0; q < n[early]; ++q)
-            to[sys.place.data[dof[early][q]]] += g[0] * o[q][0] + g[1] * o[q][1] + g[2] * o[q][2];
+        for (int q = 0; q < of(early, n0, n1); ++q)
+            to[sys.place.data[of(early, dof0, dof1)[q]]] += g[0] * o[q][0] + g[1] * o[q][1] + g[2] * o[q][2];
     }
     """
 )
@@ -398,14 +404,18 @@ def add_triple(
 @wp.func_native(
     """
     const int base = sys.tree_start.data[w];
-    int n[2] = {0, 0}, node[2] = {-1, -1};
-    const int* dof[2] = {nullptr, nullptr};
-    for (int side = 0; side < 2; ++side) {
-        if (leaf[side] < 0) continue;
-        n[side] = tree.dof_depth.data[leaf[side]] + 1;
-        dof[side] = tree.row_dof.data + tree.dof_row.data[leaf[side]];
-        node[side] = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[side]]]];
-    }
+    // numbers of the two sides, not arrays: these would lie in memory on a GPU, being indexed by a variable
+    int n0 = 0, n1 = 0, node0 = -1, node1 = -1;
+    const int *dof0 = nullptr, *dof1 = nullptr;
+    auto of = [](int side, auto first, auto second) { return side == 0 ? first : second; };
+    auto find = [&](int leaf, int& n, int& node, const int*& dof) {
+        if (leaf < 0) return;
+        n = tree.dof_depth.data[leaf] + 1;
+        dof = tree.row_dof.data + tree.dof_row.data[leaf];
+        node = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf]]];
+    };
+    find(leaf[0], n0, node0, dof0);
+    find(leaf[1], n1, node1, dof1);
     const float* b = B.data + (size_t)c * B.shape[1];
 #if defined(__CUDA_ARCH__)
     #pragma unroll 1
@@ -415,13 +425,13 @@ def add_triple(
         #pragma unroll 1
 #endif
         for (int other = 0; other < 2; ++other) {
-            if (n[side] == 0 || n[other] == 0) continue;
-            const int late = base + node[side], early = base + node[other];
+            if (of(side, n0, n1) == 0 || of(other, n0, n1) == 0) continue;
+            const int late = base + of(side, node0, node1), early = base + of(other, node0, node1);
             if (sys.rank.data[late] < sys.rank.data[early]) continue;
             int row0 = 0;
             if (late != early) {
                 int e = sys.first.data[early];
-                while (sys.pattern.data[e] != node[side]) ++e;
+                while (sys.pattern.data[e] != of(side, node0, node1)) ++e;
                 row0 = sys.offset.data[e];
             }
             const int stride = sys.width.data[early] == 6 ? 8 : sys.width.data[early];
@@ -429,11 +439,11 @@ def add_triple(
 #if defined(__CUDA_ARCH__)
         #pragma unroll 1
 #endif
-            for (int p = lane; p < n[side]; p += lanes) {
+            for (int p = lane; p < of(side, n0, n1); p += lanes) {
                 const float g = weight * b[side * depth + p];
-                const int i = sys.place.data[dof[side][p]];
-                for (int q = 0; q < n[other]; ++q) {
-                    const int j = sys.place.data[dof[other][q]];
+                const int i = sys.place.data[of(side, dof0, dof1)[p]];
+                for (int q = 0; q < of(other, n0, n1); ++q) {
+                    const int j = sys.place.data[of(other, dof0, dof1)[q]];
                     if (late != early || j <= i) to[i * stride + j] += g * b[other * depth + q];
                 }
             }

@@ -20,9 +20,9 @@ from newtonsim.kernels.constraints import (
     step_end,
     world_dof_rows,
 )
-from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.constraints.solve import prediction, solve, sweep_stage
+from newtonsim.kernels.constraints.solve.views import SolveViews
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
@@ -111,11 +111,11 @@ class ConstraintStage:
         self.passed = zeros(worlds, dtype=float, device=device)
         self.unsolved = UnsolvedSteps(model)
         self.nonfinite = NonfiniteWorlds(model)
-        self.z = zeros(model.joint_dof_count, dtype=float, device=device)
         self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
         self.moving_qd = zeros(model.joint_dof_count, dtype=float, device=device)
         self.far = zeros(topology_of(model).tree_count, dtype=int, device=device)
-        self.rows = RowsView()
+        views = SolveViews()
+        self.rows = views.rows
         self.rows.dof = featherstone_row_layout.dof_rows(model, servos is not None)
         self.rows.pair = featherstone_row_layout.pair_rows_of(model)
         self.rows.contact = featherstone_row_layout.contact_rows_of(model)
@@ -131,9 +131,13 @@ class ConstraintStage:
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.stiffness: GeometricStiffness | None = None
         self.stiffen_bodies(stiffened_bodies(model))
-        self.buffers = SolveBuffers(model, self.rows, self.z)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
+        views.moving, views.z_moving, views.start = self.moving, self.z_moving, self.start
+        views.iterations, views.factorizations = self.iterations, self.factorizations
+        views.residual, views.passed, views.unsolved = self.residual, self.passed, self.unsolved.view
+        self.buffers = SolveBuffers(model, views)
+        self.z = views.newton.z
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
         self.starts = {
@@ -149,7 +153,7 @@ class ConstraintStage:
         self.last_dt = 0.0
         buffers = self.buffers
         own = (topology_of(model).view, self.dofs, self.rows, self.rows.pair, self.moving, self.unsolved.view)
-        own += (buffers.islands, buffers.laws, buffers.newton, buffers.system)
+        own += (buffers.views, buffers.islands)
         keep_on_device(device, *own)
 
     def build(
@@ -268,35 +272,17 @@ class ConstraintStage:
             contacts: Contacts at the start of the step.
             dt: Time step [s].
         """
-        model, v, rows = self.model, launch.views, self.rows
         buffers = self.buffers
         reads = dict(
-            tree=v.tree,
+            tree=launch.views.tree,
             dofs=self.dofs,
             contacts=contacts.view,
-            depth=topology_of(model).max_depth,
+            depth=topology_of(self.model).max_depth,
             dt=dt,
             restitution_speed=self.options.restitution_speed,
             s=self.options.solve_options(self.keeps_moving),
         )
-        writes = dict(
-            rows=rows,
-            islands=buffers.islands,
-            laws=buffers.laws,
-            newton=buffers.newton,
-            sys=buffers.system,
-            moving=self.moving,
-            start=self.start,
-            z=self.z,
-            z_moving=self.z_moving,
-            world_state=self.world_state,
-            iterations=self.iterations,
-            factorizations=self.factorizations,
-            residual=self.residual,
-            passed=self.passed,
-            unsolved=self.unsolved.view,
-            totals=buffers.totals,
-        )
+        writes = dict(views=buffers.views, world_state=self.world_state)
         if buffers.sweeps_first:
             found = dict(reports=buffers.reports)
             launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=dict(**writes, **found))

@@ -11,8 +11,7 @@ from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.solve.coupled import MOST_UNKNOWNS
-from newtonsim.kernels.constraints.solve.solve import SolveReport
-from newtonsim.kernels.constraints.solve.velocities import MOST_KEPT, NewtonView
+from newtonsim.kernels.constraints.solve.views import MOST_KEPT, NewtonView, SolveReport, SolveViews
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
@@ -28,27 +27,27 @@ class SolveBuffers:
 
     Args:
         model: The model.
-        rows: All rows.
-        z: Velocities in energy coordinates, which the solve changes.
+        views: What the solve works on, of which rows, their impulses and velocities are there already; gets
+            all else.
 
     Attributes:
+        views: The same.
         islands: Trees and rows by islands.
-        laws: What the laws of the rows depend on.
-        newton: Iterations of Newton's method.
-        system: Its matrices.
+        system: Matrices of Newton's method.
         sweeps_first: Whether `sweep_stage` begins the solve.
         reports: Its reports by island.
-        totals: Its reports by world.
     """
 
-    def __init__(self, model: Model, rows: RowsView, z: wp.array):
-        self.islands = _islands(model, rows)
-        self.laws = _laws(model, rows)
-        self.newton = _newton(model, rows, z)
-        self.system = _block_system(model, self.islands)
-        self.newton.dense = _dense(model, self.islands, self.system)
+    def __init__(self, model: Model, views: SolveViews):
+        self.views = views
+        views.islands = _islands(model, views.rows)
+        views.laws = _laws(model, views.rows)
+        views.sys = _block_system(model, views.islands)
+        views.newton = _newton(model, views.rows)
+        views.newton.dense = _dense(model, views.islands, views.sys)
+        self.islands, self.system = views.islands, views.sys
         self.reports = zeros(0, dtype=SolveReport, device=model.device)
-        self.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
+        views.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
         self.sweeps_first = False
         if model.device.is_cuda:
             self.sweep_first(model)
@@ -107,11 +106,11 @@ def _laws(model: Model, rows: RowsView) -> LawView:
     return view
 
 
-def _newton(model: Model, rows: RowsView, z: wp.array) -> NewtonView:
+def _newton(model: Model, rows: RowsView) -> NewtonView:
     device, dofs = model.device, model.joint_dof_count
     contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
     view = NewtonView()
-    view.z = z
+    view.z = zeros(dofs, dtype=float, device=device)
     view.y = zeros(dofs, dtype=float, device=device)
     view.centre = zeros(dofs, dtype=float, device=device)
     view.gap = zeros(dofs, dtype=float, device=device)

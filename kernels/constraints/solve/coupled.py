@@ -11,8 +11,8 @@ is dense: that of one robot, or of a robot and what it touches. Its inverse is e
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve/newton.py, kernels/constraints/solve/solve.py
-Reads: IslandView, LawView, NewtonView, RowsView, TreeView
-Writes: LawView, NewtonView
+Reads: SolveViews, TreeView
+Writes: SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -24,9 +24,7 @@ from newtonsim.kernels.algebra.dense_inverse import (
     set_identity,
 )
 from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sync
-from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import (
-    LawView,
     contact_law,
     coupled_slope,
     dof_law,
@@ -37,8 +35,7 @@ from newtonsim.kernels.constraints.laws import (
     spin_by_contact,
     spin_law,
 )
-from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.constraints.solve.velocities import NewtonView
+from newtonsim.kernels.constraints.solve.views import SolveViews
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -51,11 +48,9 @@ MOST_SHARED = wp.constant(48)
 @wp.func(inline=False)
 def number_unknowns(
     team: Team,
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     articulated: bool,
-    n: wp.ref[NewtonView],
 ):
     """Number the dofs of an island if its matrix is to be dense; else `unknowns` is 0.
 
@@ -67,75 +62,72 @@ def number_unknowns(
         articulated: Whether one of its trees has more than one joint.
         n: Receives the numbers.
     """
-    trees = islands.trees[k]
-    start = n.dense.start[w]
+    trees = views.islands.trees[k]
+    start = views.newton.dense.start[team.index]
     count = int(0)
     for e in range(trees[0], trees[1]):
-        t = islands.tree[e]
-        count += islands.dof_start[t + 1] - islands.dof_start[t]
-    room = n.dense.entry_start[w + 1] - n.dense.entry_start[w]
+        t = views.islands.tree[e]
+        count += views.islands.dof_start[t + 1] - views.islands.dof_start[t]
+    room = views.newton.dense.entry_start[team.index + 1] - views.newton.dense.entry_start[team.index]
     most = int(MOST_UNKNOWNS)
     if trees[1] > trees[0] + 1:
         most = MOST_SHARED
     if not articulated or count > most or count * row_length(count) > room:
         count = 0
     if team.lane == 0:
-        n.dense.unknowns[w] = count
+        views.newton.dense.unknowns[team.index] = count
     if count > 0:
         # leaves first: what they couple to is little until their ancestors are eliminated
         last = int(count - 1)
         for e in range(trees[0], trees[1]):
-            t = islands.tree[e]
-            begin = islands.dof_start[t]
-            dofs = islands.dof_start[t + 1] - begin
+            t = views.islands.tree[e]
+            begin = views.islands.dof_start[t]
+            dofs = views.islands.dof_start[t + 1] - begin
             for i in range(team.lane, dofs, lanes(team)):
-                d = islands.dof[begin + i]
-                n.dense.unknown[d] = last - i
-                n.dense.dof[start + last - i] = d
+                d = views.islands.dof[begin + i]
+                views.newton.dense.unknown[d] = last - i
+                views.newton.dense.dof[start + last - i] = d
             last -= dofs
 
 
 @wp.func(inline=False)
 def find_slopes(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     follow: bool,
-    n: wp.ref[NewtonView],
 ):
     """Slopes of all laws at the current velocities, with those of bounds that `follow` normal impulses."""
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        law = dof_law(rows, laws, r, n.dof_v[r][0])
-        laws.dof_branch[r] = law.branch
-        n.dof_slope[r] = law.slope
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        law = dof_law(views.rows, views.laws, r, views.newton.dof_v[r][0])
+        views.laws.dof_branch[r] = law.branch
+        views.newton.dof_slope[r] = law.slope
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        law = pair_law(rows, laws, p, n.pair_v[p][0])
-        laws.pair_branch[p] = law.branch
-        n.pair_slope[p] = law.slope
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        law = pair_law(views.rows, views.laws, p, views.newton.pair_v[p][0])
+        views.laws.pair_branch[p] = law.branch
+        views.newton.pair_slope[p] = law.slope
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        triple = contact_law(rows, laws, c, laws.contact_v[c], pyramidal)
-        laws.contact_branch[c] = triple.branch
+        c = views.islands.contact[i]
+        triple = contact_law(views.rows, views.laws, c, views.laws.contact_v[c], pyramidal)
+        views.laws.contact_branch[c] = triple.branch
         G = slope_matrix(triple.slope)
         if follow:
-            G = coupled_slope(rows, laws, c, triple)
-        n.contact_slope[c] = G
-        if has_spin(rows, c):
-            turn = spin_law(rows, laws, c, n.spin_v[c], pyramidal)
-            laws.spin_branch[c] = turn.branch
-            n.spin_slope[c] = slope_matrix(turn.slope)
+            G = coupled_slope(views.rows, views.laws, c, triple)
+        views.newton.contact_slope[c] = G
+        if has_spin(views.rows, c):
+            turn = spin_law(views.rows, views.laws, c, views.newton.spin_v[c], pyramidal)
+            views.laws.spin_branch[c] = turn.branch
+            views.newton.spin_slope[c] = slope_matrix(turn.slope)
             M = wp.mat33()
             if follow:
-                M = spin_by_contact(rows, laws, c, turn, triple.slope[0])
-            n.spin_by_contact[c] = M
+                M = spin_by_contact(views.rows, views.laws, c, turn, triple.slope[0])
+            views.newton.spin_by_contact[c] = M
 
 
 @wp.func
@@ -148,66 +140,114 @@ def is_zero(G: wp.mat33) -> bool:
 def assemble_densely(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
-    n: wp.ref[NewtonView],
 ):
     """Set the dense matrix to 1 + B G Bᵀ with the slopes of `find_slopes`."""
-    count = n.dense.unknowns[w]
+    count = views.newton.dense.unknowns[team.index]
     lane = team.lane
-    set_identity(lane, lanes(team), n.dense, w, count)
+    set_identity(lane, lanes(team), views.newton.dense, team.index, count)
     sync(team)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        slope = n.dof_slope[r]
+        r = views.islands.dof_row[i]
+        slope = views.newton.dof_slope[r]
         if slope > 0.0:
             add_row(
-                lane, lanes(team), tree, n.dense, w, count, dof_leaf(rows, r), depth, r, slope, rows.dof.B
+                lane,
+                lanes(team),
+                tree,
+                views.newton.dense,
+                team.index,
+                count,
+                dof_leaf(views.rows, r),
+                depth,
+                r,
+                slope,
+                views.rows.dof.B,
             )
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        steep = n.pair_slope[p]
+        p = views.islands.pair[i]
+        steep = views.newton.pair_slope[p]
         if steep > 0.0:
-            leaf = rows.pair.leaf[p]
-            add_row(lane, lanes(team), tree, n.dense, w, count, leaf, depth, p, steep, rows.pair.B)
-    touches = islands.contacts[k]
+            leaf = views.rows.pair.leaf[p]
+            add_row(
+                lane,
+                lanes(team),
+                tree,
+                views.newton.dense,
+                team.index,
+                count,
+                leaf,
+                depth,
+                p,
+                steep,
+                views.rows.pair.B,
+            )
+    touches = views.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        ends = rows.contact.leaf[c]
-        G = n.contact_slope[c]
-        B = rows.contact.B
+        c = views.islands.contact[i]
+        ends = views.rows.contact.leaf[c]
+        G = views.newton.contact_slope[c]
+        B = views.rows.contact.B
         if not is_zero(G):
-            add_triples(lane, lanes(team), tree, n.dense, w, count, ends, depth, c, G, B, B)
-        if has_spin(rows, c):
-            S = n.spin_slope[c]
+            add_triples(
+                lane, lanes(team), tree, views.newton.dense, team.index, count, ends, depth, c, G, B, B
+            )
+        if has_spin(views.rows, c):
+            S = views.newton.spin_slope[c]
             if not is_zero(S):
                 add_triples(
-                    lane, lanes(team), tree, n.dense, w, count, ends, depth, c, S, rows.spin.B, rows.spin.B
+                    lane,
+                    lanes(team),
+                    tree,
+                    views.newton.dense,
+                    team.index,
+                    count,
+                    ends,
+                    depth,
+                    c,
+                    S,
+                    views.rows.spin.B,
+                    views.rows.spin.B,
                 )
-            M = n.spin_by_contact[c]
+            M = views.newton.spin_by_contact[c]
             if M[0, 0] != 0.0 or M[1, 0] != 0.0 or M[2, 0] != 0.0:
-                add_triples(lane, lanes(team), tree, n.dense, w, count, ends, depth, c, M, rows.spin.B, B)
+                add_triples(
+                    lane,
+                    lanes(team),
+                    tree,
+                    views.newton.dense,
+                    team.index,
+                    count,
+                    ends,
+                    depth,
+                    c,
+                    M,
+                    views.rows.spin.B,
+                    B,
+                )
     sync(team)
 
 
 @wp.func(inline=False)
-def take_dense_direction(team: Team, w: int, n: wp.ref[NewtonView]) -> wp.vec3:
+def take_dense_direction(
+    team: Team,
+    views: wp.ref[SolveViews],
+) -> wp.vec3:
     """`method.take_direction` by the inverse of a dense matrix."""
-    count = n.dense.unknowns[w]
-    start = n.dense.start[w]
+    count = views.newton.dense.unknowns[team.index]
+    start = views.newton.dense.start[team.index]
     slope = float(0.0)
     square = float(0.0)
     whole = float(0.0)
     for i in range(team.lane, count, lanes(team)):
-        d = n.dense.dof[start + i]
-        x = -row_times(n.dense, w, count, i, n.gap)
-        n.step[d] = x
-        slope += n.gap[d] * x
+        d = views.newton.dense.dof[start + i]
+        x = -row_times(views.newton.dense, team.index, count, i, views.newton.gap)
+        views.newton.step[d] = x
+        slope += views.newton.gap[d] * x
         square += x * x
-        whole += n.y[d] * n.y[d]
+        whole += views.newton.y[d] * views.newton.y[d]
     return wp.vec3(sum_lanes(team, slope), sum_lanes(team, square), sum_lanes(team, whole))

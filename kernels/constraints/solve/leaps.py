@@ -15,59 +15,64 @@ made conjugate explicitly, since the preconditioner changes).
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve/solve.py
-Reads: IslandView, LawView, NewtonView, RowsView
-Writes: LawView, NewtonView, RowsView
+Reads: LawView, NewtonView, RowsView, SolveViews
+Writes: NewtonView, SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
-from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
+from newtonsim.kernels.constraints.islands import copy_island, tree_share
 from newtonsim.kernels.constraints.laws import SOFT_SPIN, LawView, return_to_centres
 from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.constraints.solve.velocities import NewtonView
+from newtonsim.kernels.constraints.solve.views import NewtonView, SolveViews
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func(inline=False)
 def passed_by_pairs(
-    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
 ) -> float:
     """Largest velocity error of rows between bodies due to the regularisation of a round [m/s or rad/s]."""
     most = float(0.0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        most = wp.max(most, laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.centre.pair[p]))
+        p = views.islands.pair[i]
+        most = wp.max(
+            most, views.laws.pair_R[p] * wp.abs(views.rows.pair.impulse[p] - views.laws.centre.pair[p])
+        )
     return max_lanes(team, most)
 
 
 @wp.func(inline=False)
-def largest_response(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+def largest_response(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+) -> float:
     """Largest velocity that one row would have by its own impulse alone [m/s or rad/s].
 
     Where impulses hold one another, rounding leaves an error of the velocities in proportion to it.
     """
     most = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        most = wp.max(most, rows.dof.delassus[r] * wp.abs(rows.dof.impulse[r]))
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        most = wp.max(most, views.rows.dof.delassus[r] * wp.abs(views.rows.dof.impulse[r]))
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        most = wp.max(most, rows.pair.delassus[p] * wp.abs(rows.pair.impulse[p]))
+        p = views.islands.pair[i]
+        most = wp.max(most, views.rows.pair.delassus[p] * wp.abs(views.rows.pair.impulse[p]))
     return max_lanes(team, most)
 
 
 @wp.func(inline=False)
 def note_changes(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
 ) -> wp.vec2:
     """Note the changes s of a round; returns sᵀ (A + C) d and dᵀ (A + C) d.
 
@@ -75,38 +80,40 @@ def note_changes(
     """
     both = float(0.0)
     square = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        s = rows.dof.impulse[r] - laws.centre.dof[r]
-        n.shift.dof[r] = s
-        both += rows.dof.softness[r] * s * n.leap.dof[r]
-        square += rows.dof.softness[r] * n.leap.dof[r] * n.leap.dof[r]
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        s = views.rows.dof.impulse[r] - views.laws.centre.dof[r]
+        views.newton.shift.dof[r] = s
+        both += views.rows.dof.softness[r] * s * views.newton.leap.dof[r]
+        square += views.rows.dof.softness[r] * views.newton.leap.dof[r] * views.newton.leap.dof[r]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        change = rows.pair.impulse[p] - laws.centre.pair[p]
-        n.shift.pair[p] = change
-        both += rows.pair.softness[p] * change * n.leap.pair[p]
-        square += rows.pair.softness[p] * n.leap.pair[p] * n.leap.pair[p]
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        change = views.rows.pair.impulse[p] - views.laws.centre.pair[p]
+        views.newton.shift.pair[p] = change
+        both += views.rows.pair.softness[p] * change * views.newton.leap.pair[p]
+        square += views.rows.pair.softness[p] * views.newton.leap.pair[p] * views.newton.leap.pair[p]
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        push = rows.contact.impulse[c] - laws.centre.contact[c]
-        n.shift.contact[c] = push
-        both += rows.contact.softness[c] * push[0] * n.leap.contact[c][0]
-        square += rows.contact.softness[c] * n.leap.contact[c][0] * n.leap.contact[c][0]
-        if rows.spins == 1:
-            n.shift.spin[c] = rows.spin.impulse[c] - laws.centre.spin[c]
-    trees = islands.trees[k]
+        c = views.islands.contact[i]
+        push = views.rows.contact.impulse[c] - views.laws.centre.contact[c]
+        views.newton.shift.contact[c] = push
+        both += views.rows.contact.softness[c] * push[0] * views.newton.leap.contact[c][0]
+        square += (
+            views.rows.contact.softness[c] * views.newton.leap.contact[c][0] * views.newton.leap.contact[c][0]
+        )
+        if views.rows.spins == 1:
+            views.newton.shift.spin[c] = views.rows.spin.impulse[c] - views.laws.centre.spin[c]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            n.shift.z[d] = n.z[d] - n.centre[d]
-            both += n.shift.z[d] * n.leap.z[d]
-            square += n.leap.z[d] * n.leap.z[d]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            views.newton.shift.z[d] = views.newton.z[d] - views.newton.centre[d]
+            both += views.newton.shift.z[d] * views.newton.leap.z[d]
+            square += views.newton.leap.z[d] * views.newton.leap.z[d]
     return wp.vec2(sum_lanes(team, both), sum_lanes(team, square))
 
 
@@ -146,53 +153,50 @@ def turn_contact(
 @wp.func(inline=False)
 def find_leap(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     first: bool,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
 ) -> float:
     """Find the next direction from the changes of a round, before the centres move; returns its length.
 
     `first` tells that there is no direction yet.
     """
-    products = note_changes(team, rows, islands, k, laws, n)
+    products = note_changes(team, views, k)
     keep = float(0.0)
     if not first and products[1] > 0.0:
         keep = -products[0] / products[1]
     lacks = float(0.0)
     square = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        s = n.shift.dof[r]
-        along = s + wp.where(first, 0.0, keep * n.leap.dof[r])
-        n.leap.dof[r] = along
-        lacks += (laws.dof_R[r] + rows.dof.softness[r]) * s * along
-        square += rows.dof.softness[r] * along * along
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        s = views.newton.shift.dof[r]
+        along = s + wp.where(first, 0.0, keep * views.newton.leap.dof[r])
+        views.newton.leap.dof[r] = along
+        lacks += (views.laws.dof_R[r] + views.rows.dof.softness[r]) * s * along
+        square += views.rows.dof.softness[r] * along * along
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        change = n.shift.pair[p]
-        turn = change + wp.where(first, 0.0, keep * n.leap.pair[p])
-        n.leap.pair[p] = turn
-        lacks += (laws.pair_R[p] + rows.pair.softness[p]) * change * turn
-        square += rows.pair.softness[p] * turn * turn
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        change = views.newton.shift.pair[p]
+        turn = change + wp.where(first, 0.0, keep * views.newton.leap.pair[p])
+        views.newton.leap.pair[p] = turn
+        lacks += (views.laws.pair_R[p] + views.rows.pair.softness[p]) * change * turn
+        square += views.rows.pair.softness[p] * turn * turn
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        parts = turn_contact(rows, laws, islands.contact[i], first, keep, n)
+        parts = turn_contact(views.rows, views.laws, views.islands.contact[i], first, keep, views.newton)
         lacks += parts[0]
         square += parts[1]
-    trees = islands.trees[k]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            x = n.shift.z[d] + wp.where(first, 0.0, keep * n.leap.z[d])
-            n.leap.z[d] = x
-            lacks += n.shift.z[d] * x
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            x = views.newton.shift.z[d] + wp.where(first, 0.0, keep * views.newton.leap.z[d])
+            views.newton.leap.z[d] = x
+            lacks += views.newton.shift.z[d] * x
             square += x * x
     lacks = sum_lanes(team, lacks)
     square = sum_lanes(team, square)
@@ -211,99 +215,92 @@ def exceeds(impulse: float, lower: float, upper: float) -> float:
 @wp.func(inline=False)
 def leap_is_bounded(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     length: float,
-    n: wp.ref[NewtonView],
 ) -> bool:
     """Note what a leap along the direction adds to a round; True if impulses stay within their bounds.
 
     Those of friction are left to the next round, as the normal impulses move.
     """
     beyond = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        n.shift.dof[r] = length * n.leap.dof[r] - n.shift.dof[r]
-        x = rows.dof.impulse[r] + n.shift.dof[r]
-        beyond = wp.max(beyond, exceeds(x, rows.dof.lower[r], rows.dof.upper[r]))
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        views.newton.shift.dof[r] = length * views.newton.leap.dof[r] - views.newton.shift.dof[r]
+        x = views.rows.dof.impulse[r] + views.newton.shift.dof[r]
+        beyond = wp.max(beyond, exceeds(x, views.rows.dof.lower[r], views.rows.dof.upper[r]))
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        n.shift.pair[p] = length * n.leap.pair[p] - n.shift.pair[p]
-        y = rows.pair.impulse[p] + n.shift.pair[p]
-        beyond = wp.max(beyond, exceeds(y, rows.pair.lower[p], rows.pair.upper[p]))
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        views.newton.shift.pair[p] = length * views.newton.leap.pair[p] - views.newton.shift.pair[p]
+        y = views.rows.pair.impulse[p] + views.newton.shift.pair[p]
+        beyond = wp.max(beyond, exceeds(y, views.rows.pair.lower[p], views.rows.pair.upper[p]))
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        n.shift.contact[c] = length * n.leap.contact[c] - n.shift.contact[c]
-        if rows.spins == 1:
-            n.shift.spin[c] = length * n.leap.spin[c] - n.shift.spin[c]
-        push = rows.contact.impulse[c][0] + n.shift.contact[c][0]
-        beyond = wp.max(beyond, float(int(push < 0.0 or rows.contact.slip_width[c] > 0.0)))
-    trees = islands.trees[k]
+        c = views.islands.contact[i]
+        views.newton.shift.contact[c] = length * views.newton.leap.contact[c] - views.newton.shift.contact[c]
+        if views.rows.spins == 1:
+            views.newton.shift.spin[c] = length * views.newton.leap.spin[c] - views.newton.shift.spin[c]
+        push = views.rows.contact.impulse[c][0] + views.newton.shift.contact[c][0]
+        beyond = wp.max(beyond, float(int(push < 0.0 or views.rows.contact.slip_width[c] > 0.0)))
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            n.shift.z[d] = length * n.leap.z[d] - n.shift.z[d]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            views.newton.shift.z[d] = length * views.newton.leap.z[d] - views.newton.shift.z[d]
     return max_lanes(team, beyond) == 0.0
 
 
 @wp.func(inline=False)
 def shift_centres(
     team: Team,
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     spins: int,
     sign: float,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
 ):
     """Add what a leap adds to the centres, or take it back."""
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        laws.centre.dof[r] = laws.centre.dof[r] + sign * n.shift.dof[r]
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        views.laws.centre.dof[r] = views.laws.centre.dof[r] + sign * views.newton.shift.dof[r]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        laws.centre.pair[p] = laws.centre.pair[p] + sign * n.shift.pair[p]
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        views.laws.centre.pair[p] = views.laws.centre.pair[p] + sign * views.newton.shift.pair[p]
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        laws.centre.contact[c] = laws.centre.contact[c] + sign * n.shift.contact[c]
+        c = views.islands.contact[i]
+        views.laws.centre.contact[c] = views.laws.centre.contact[c] + sign * views.newton.shift.contact[c]
         if spins == 1:
-            laws.centre.spin[c] = laws.centre.spin[c] + sign * n.shift.spin[c]
-    trees = islands.trees[k]
+            views.laws.centre.spin[c] = views.laws.centre.spin[c] + sign * views.newton.shift.spin[c]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            n.centre[d] = n.centre[d] + sign * n.shift.z[d]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            views.newton.centre[d] = views.newton.centre[d] + sign * views.newton.shift.z[d]
 
 
 @wp.func(inline=False)
 def take_leap(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     length: float,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
 ) -> bool:
     """Move centres, impulses and velocities along the direction that `find_leap` found.
 
     Returns False, and moves nothing, where an impulse would exceed a bound: the direction is of no use then.
     """
-    bounded = leap_is_bounded(team, rows, islands, k, length, n)
+    bounded = leap_is_bounded(team, views, k, length)
     if bounded:
-        shift_centres(team, islands, k, rows.spins, 1.0, laws, n)
-        return_to_centres(team, rows, islands, k, laws)
-        copy_island(team, islands, k, n.centre, n.z)
-        copy_island(team, islands, k, n.centre, n.y)
+        shift_centres(team, views, k, views.rows.spins, 1.0)
+        return_to_centres(team, views.rows, views.islands, k, views.laws)
+        copy_island(team, views.islands, k, views.newton.centre, views.newton.z)
+        copy_island(team, views.islands, k, views.newton.centre, views.newton.y)
     return bounded

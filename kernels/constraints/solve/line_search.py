@@ -2,15 +2,13 @@
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve/newton.py
-Reads: IslandView, LawView, NewtonView, RowsView
-Writes: LawView
+Reads: SolveViews
+Writes: SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes
-from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import (
-    LawView,
     contact_law,
     coupled_slope,
     dof_law,
@@ -20,8 +18,8 @@ from newtonsim.kernels.constraints.laws import (
     spin_by_contact,
     spin_law,
 )
-from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.constraints.solve.velocities import NewtonView, follow_bound
+from newtonsim.kernels.constraints.solve.velocities import follow_bound
+from newtonsim.kernels.constraints.solve.views import SolveViews
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -35,14 +33,11 @@ LONGEST = wp.constant(2.0)
 @wp.func(inline=False)
 def total_slope(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     alpha: float,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     follow: bool,
-    n: wp.ref[NewtonView],
 ) -> wp.vec2:
     """Contributions of the rows to slope and curvature along the step, minus the slope at its start.
 
@@ -50,41 +45,41 @@ def total_slope(
     """
     slope = float(0.0)
     curvature = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        v = n.dof_v[r]
-        law = dof_law(rows, laws, r, v[0] + alpha * v[1])
-        slope -= (law.impulse - rows.dof.impulse[r]) * v[1]
+        r = views.islands.dof_row[i]
+        v = views.newton.dof_v[r]
+        law = dof_law(views.rows, views.laws, r, v[0] + alpha * v[1])
+        slope -= (law.impulse - views.rows.dof.impulse[r]) * v[1]
         curvature += law.slope * v[1] * v[1]
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        u = n.pair_v[p]
-        law = pair_law(rows, laws, p, u[0] + alpha * u[1])
-        slope -= (law.impulse - rows.pair.impulse[p]) * u[1]
+        p = views.islands.pair[i]
+        u = views.newton.pair_v[p]
+        law = pair_law(views.rows, views.laws, p, u[0] + alpha * u[1])
+        slope -= (law.impulse - views.rows.pair.impulse[p]) * u[1]
         curvature += law.slope * u[1] * u[1]
-    touches = islands.contacts[k]
+    touches = views.islands.contacts[k]
     i = int(touches[0] + team.lane)
     while i < touches[1]:
-        c = islands.contact[i]
-        d = n.contact_dv[c]
-        x = laws.contact_v[c] + alpha * d
+        c = views.islands.contact[i]
+        d = views.newton.contact_dv[c]
+        x = views.laws.contact_v[c] + alpha * d
         if follow:
-            follow_bound(rows, laws, c, x)
-        triple = contact_law(rows, laws, c, x, pyramidal)
-        slope -= wp.dot(triple.impulse - rows.contact.impulse[c], d)
+            follow_bound(views.rows, views.laws, c, x)
+        triple = contact_law(views.rows, views.laws, c, x, pyramidal)
+        slope -= wp.dot(triple.impulse - views.rows.contact.impulse[c], d)
         curvature += slope_along(triple.slope, d)
         if follow:
-            G = coupled_slope(rows, laws, c, triple)
+            G = coupled_slope(views.rows, views.laws, c, triple)
             curvature += d[0] * (G[1, 0] * d[1] + G[2, 0] * d[2])
-        if has_spin(rows, c):
-            e = n.spin_dv[c]
-            turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
-            slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
+        if has_spin(views.rows, c):
+            e = views.newton.spin_dv[c]
+            turn = spin_law(views.rows, views.laws, c, views.newton.spin_v[c] + alpha * e, pyramidal)
+            slope -= wp.dot(turn.impulse - views.rows.spin.impulse[c], e)
             curvature += slope_along(turn.slope, e)
             if follow:
-                M = spin_by_contact(rows, laws, c, turn, triple.slope[0])
+                M = spin_by_contact(views.rows, views.laws, c, turn, triple.slope[0])
                 curvature += d[0] * (M[0, 0] * e[0] + M[1, 0] * e[1] + M[2, 0] * e[2])
         i += lanes(team)
     return wp.vec2(sum_lanes(team, slope), sum_lanes(team, curvature))
@@ -93,15 +88,12 @@ def total_slope(
 @wp.func(inline=False)
 def search(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     start: float,
     square: float,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     follow: bool,
-    n: wp.ref[NewtonView],
 ) -> float:
     """Length of the step at which the slope along it vanishes, by safeguarded Newton steps.
 
@@ -121,7 +113,7 @@ def search(
     high = float(-1.0)
     alpha = float(1.0)
     for _k in range(SEARCHES):
-        more = total_slope(team, rows, islands, k, alpha, laws, pyramidal, follow, n)
+        more = total_slope(team, views, k, alpha, pyramidal, follow)
         slope = start + alpha * square + more[0]
         if wp.abs(slope) <= -FLAT * start or (follow and alpha >= LONGEST and slope < 0.0):
             break

@@ -5,8 +5,8 @@ do not determine the distribution, so that the result of sweeps is arbitrary, se
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve/solve.py
-Reads: ContactView, IslandView, RowsView, TreeView
-Writes: LawView, RowsView, z
+Reads: ContactView, IslandView, RowsView, SolveViews, TreeView
+Writes: SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -15,8 +15,8 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import team_push_triple
 from newtonsim.kernels.constraints.contact_rows import CONTACT_RIGID, moves_singles, tangent_of
 from newtonsim.kernels.constraints.islands import IslandView
-from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve.views import SolveViews
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -184,42 +184,38 @@ def fit_load(
 def share_load(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     i: int,
     end: int,
     loaded: bool,
     depth: int,
     fit: LoadShare,
-    laws: wp.ref[LawView],
-    z: wp.array(dtype=float),
 ):
     """Replace the normal impulses of a group of contacts, and their centres, by those of a fit."""
     for j in range(i, end):
-        c = islands.contact[j]
-        if can_bear(rows, c, loaded):
-            old = rows.contact.impulse[c]
-            new = fit.mean + wp.dot(fit.slope, rows.contact.place[c] - fit.middle)
+        c = views.islands.contact[j]
+        if can_bear(views.rows, c, loaded):
+            old = views.rows.contact.impulse[c]
+            new = fit.mean + wp.dot(fit.slope, views.rows.contact.place[c] - fit.middle)
             change = wp.vec3(fit.step * (new - old[0]), 0.0, 0.0)
-            centre = laws.centre.contact[c]
+            centre = views.laws.centre.contact[c]
             sync(team)
-            rows.contact.impulse[c] = wp.vec3(wp.max(0.0, old[0] + change[0]), old[1], old[2])
-            laws.centre.contact[c] = centre + change
-            team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+            views.rows.contact.impulse[c] = wp.vec3(wp.max(0.0, old[0] + change[0]), old[1], old[2])
+            views.laws.centre.contact[c] = centre + change
+            team_push_triple(
+                team, tree, views.rows.contact.leaf[c], c, depth, change, views.rows.contact.B, views.newton.z
+            )
 
 
 @wp.func(inline=False)
 def even_out(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
+    views: wp.ref[SolveViews],
     contacts: wp.ref[ContactView],
-    islands: wp.ref[IslandView],
     k: int,
     depth: int,
     solved: bool,
-    laws: wp.ref[LawView],
-    z: wp.array(dtype=float),
 ) -> bool:
     """Share the load of each group of contacts as slightly elastic bodies do; True if any impulse changed.
 
@@ -233,28 +229,28 @@ def even_out(
     Joints may take the moment of a link; therefore, some of it is left to them before the rows are `solved`.
     """
     changed = bool(False)
-    touches = islands.contacts[k]
+    touches = views.islands.contacts[k]
     i = touches[0]
     while i < touches[1]:
-        first = islands.contact[i]
-        single = moves_singles(tree, rows.contact.leaf[first])
-        rooted = not single and bears_root(tree, rows, first, depth)
-        end = end_of_group(tree, rows, contacts, islands, i, touches[1], depth, rooted)
+        first = views.islands.contact[i]
+        single = moves_singles(tree, views.rows.contact.leaf[first])
+        rooted = not single and bears_root(tree, views.rows, first, depth)
+        end = end_of_group(tree, views.rows, contacts, views.islands, i, touches[1], depth, rooted)
         before = float(0.0)
         for j in range(i, end):
-            before += laws.centre.contact[islands.contact[j]][0]
+            before += views.laws.centre.contact[views.islands.contact[j]][0]
         kept = float(1.0)
         if not (solved or single or rooted):
             kept = wp.where(before == 0.0, 0.0, 1.0 - TO_JOINTS)
         if end > i + 1 and (before == 0.0 or not single):
             loaded = bool(False)
-            fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
+            fit = fit_load(views.rows, contacts, views.islands, i, end, loaded, kept)
             if fit.step <= 0.0:
                 # a contact without load that would have to pull does not touch
                 loaded = True
-                fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
+                fit = fit_load(views.rows, contacts, views.islands, i, end, loaded, kept)
             if fit.step * fit.most > UNEVEN * fit.mean:
                 changed = True
-                share_load(team, tree, rows, islands, i, end, loaded, depth, fit, laws, z)
+                share_load(team, tree, views, i, end, loaded, depth, fit)
         i = end
     return changed

@@ -3,8 +3,8 @@
 Stage: constraints, solve
 Called by: kernels/constraints/adjoint/system.py, kernels/constraints/solve/apart.py,
     kernels/constraints/solve/newton.py, kernels/constraints/solve/solve.py
-Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView
-Writes: BlockSystemView, LawView
+Reads: BlockSystemView, IslandView, RowsView, SolveViews, TreeView
+Writes: BlockSystemView, SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -20,7 +20,6 @@ from newtonsim.kernels.algebra.block_system import (
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sync
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import (
-    LawView,
     contact_law,
     dof_law,
     dof_leaf,
@@ -30,7 +29,7 @@ from newtonsim.kernels.constraints.laws import (
     spin_law,
 )
 from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.constraints.solve.velocities import NewtonView
+from newtonsim.kernels.constraints.solve.views import SolveViews
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -86,57 +85,92 @@ def parts_slowly(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
 def assemble(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     apart: bool,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ):
     """Set the matrix to the Hessian.
 
     If bodies should move `apart`, contacts that press or separate too slowly are hard.
     """
-    set_identity(team, sys, w)
-    dofs = islands.dofs[k]
+    set_identity(team, views.sys, team.index)
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        law = dof_law(rows, laws, r, n.dof_v[r][0])
-        laws.dof_branch[r] = law.branch
+        r = views.islands.dof_row[i]
+        law = dof_law(views.rows, views.laws, r, views.newton.dof_v[r][0])
+        views.laws.dof_branch[r] = law.branch
         if law.slope > 0.0:
-            add_row(team.lane, lanes(team), tree, sys, w, dof_leaf(rows, r), depth, r, law.slope, rows.dof.B)
-    pairs = islands.pairs[k]
+            add_row(
+                team.lane,
+                lanes(team),
+                tree,
+                views.sys,
+                team.index,
+                dof_leaf(views.rows, r),
+                depth,
+                r,
+                law.slope,
+                views.rows.dof.B,
+            )
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        law = pair_law(rows, laws, p, n.pair_v[p][0])
-        laws.pair_branch[p] = law.branch
+        p = views.islands.pair[i]
+        law = pair_law(views.rows, views.laws, p, views.newton.pair_v[p][0])
+        views.laws.pair_branch[p] = law.branch
         if law.slope > 0.0:
-            add_row(team.lane, lanes(team), tree, sys, w, rows.pair.leaf[p], depth, p, law.slope, rows.pair.B)
-    touches = islands.contacts[k]
+            add_row(
+                team.lane,
+                lanes(team),
+                tree,
+                views.sys,
+                team.index,
+                views.rows.pair.leaf[p],
+                depth,
+                p,
+                law.slope,
+                views.rows.pair.B,
+            )
+    touches = views.islands.contacts[k]
     i = int(touches[0])
     while i < touches[1]:
-        c = islands.contact[i]
-        triple = contact_law(rows, laws, c, laws.contact_v[c], pyramidal)
+        c = views.islands.contact[i]
+        triple = contact_law(views.rows, views.laws, c, views.laws.contact_v[c], pyramidal)
         G = slope_matrix(triple.slope)
-        if apart and parts_slowly(rows, c, laws.contact_v[c]):
-            G[0, 0] = 1.0 / (APART * rows.contact.weight[c][0] + rows.contact.softness[c])
-        laws.contact_branch[c] = triple.branch
-        laws.contact_slope[c] = G[0, 0]
+        if apart and parts_slowly(views.rows, c, views.laws.contact_v[c]):
+            G[0, 0] = 1.0 / (APART * views.rows.contact.weight[c][0] + views.rows.contact.softness[c])
+        views.laws.contact_branch[c] = triple.branch
+        views.laws.contact_slope[c] = G[0, 0]
         if G[0, 0] + G[1, 1] + G[2, 2] > 0.0:
             add_triple(
-                team.lane, lanes(team), tree, sys, w, rows.contact.leaf[c], depth, c, G, rows.contact.B
+                team.lane,
+                lanes(team),
+                tree,
+                views.sys,
+                team.index,
+                views.rows.contact.leaf[c],
+                depth,
+                c,
+                G,
+                views.rows.contact.B,
             )
-        if has_spin(rows, c):
-            turn = spin_law(rows, laws, c, n.spin_v[c], pyramidal)
+        if has_spin(views.rows, c):
+            turn = spin_law(views.rows, views.laws, c, views.newton.spin_v[c], pyramidal)
             S = slope_matrix(turn.slope)
-            laws.spin_branch[c] = turn.branch
+            views.laws.spin_branch[c] = turn.branch
             if S[0, 0] + S[1, 1] + S[2, 2] > 0.0:
                 add_triple(
-                    team.lane, lanes(team), tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B
+                    team.lane,
+                    lanes(team),
+                    tree,
+                    views.sys,
+                    team.index,
+                    views.rows.contact.leaf[c],
+                    depth,
+                    c,
+                    S,
+                    views.rows.spin.B,
                 )
         i += 1
     sync(team)

@@ -20,18 +20,16 @@ laws differ by this much from those that the impulses cause.
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve/solve.py
-Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView
-Writes: BlockSystemView, LawView, NewtonView, RowsView
+Reads: SolveViews, TreeView
+Writes: SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import factorize, solve
-from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.dense_inverse import invert
 from newtonsim.kernels.algebra.teams import Team, has_one_lane, max_lanes, sum_lanes, sync
-from newtonsim.kernels.constraints.islands import IslandView, tree_share
-from newtonsim.kernels.constraints.laws import LawView, dof_leaf, has_spin
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.islands import tree_share
+from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.solve.coupled import (
     assemble_densely,
     find_slopes,
@@ -40,12 +38,11 @@ from newtonsim.kernels.constraints.solve.coupled import (
 from newtonsim.kernels.constraints.solve.line_search import search
 from newtonsim.kernels.constraints.solve.matrix import assemble
 from newtonsim.kernels.constraints.solve.velocities import (
-    MOST_KEPT,
-    NewtonView,
     apply_laws,
     fastest_row,
     project_step,
 )
+from newtonsim.kernels.constraints.solve.views import MOST_KEPT, SolveViews
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -69,132 +66,138 @@ RESOLUTION = wp.constant(1.0e-7)
 
 
 @wp.func
-def reach_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i, delassus: float):
+def reach_of(
+    tree: wp.ref[TreeView],
+    views: wp.ref[SolveViews],
+    leaf: wp.vec2i,
+    delassus: float,
+):
     """Extend the reach of the trees of two dofs by a row."""
     reach = wp.sqrt(delassus)
     for side in range(2):
         if leaf[side] >= 0:
             t = tree.body_tree[tree.dof_body[leaf[side]]]
-            n.tree_reach[t] = wp.max(n.tree_reach[t], reach)
+            views.newton.tree_reach[t] = wp.max(views.newton.tree_reach[t], reach)
 
 
 @wp.func(inline=False)
 def find_reach(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    n: wp.ref[NewtonView],
 ):
     """Find the largest velocity of a row of each tree at an energy of half a joule [m/s or rad/s]."""
     if team.lane == 0:
-        trees = islands.trees[k]
+        trees = views.islands.trees[k]
         for e in range(trees[0], trees[1]):
-            n.tree_reach[islands.tree[e]] = 0.0
-        dofs = islands.dofs[k]
+            views.newton.tree_reach[views.islands.tree[e]] = 0.0
+        dofs = views.islands.dofs[k]
         for i in range(dofs[0], dofs[1]):
-            r = islands.dof_row[i]
-            reach_of(tree, n, dof_leaf(rows, r), rows.dof.delassus[r])
-        pairs = islands.pairs[k]
+            r = views.islands.dof_row[i]
+            reach_of(tree, views, dof_leaf(views.rows, r), views.rows.dof.delassus[r])
+        pairs = views.islands.pairs[k]
         for i in range(pairs[0], pairs[1]):
-            p = islands.pair[i]
-            reach_of(tree, n, rows.pair.leaf[p], rows.pair.delassus[p])
-        touches = islands.contacts[k]
+            p = views.islands.pair[i]
+            reach_of(tree, views, views.rows.pair.leaf[p], views.rows.pair.delassus[p])
+        touches = views.islands.contacts[k]
         for i in range(touches[0], touches[1]):
-            c = islands.contact[i]
-            delassus = rows.contact.delassus[c]
+            c = views.islands.contact[i]
+            delassus = views.rows.contact.delassus[c]
             most = wp.max(delassus[0], delassus[1])
-            reach_of(tree, n, rows.contact.leaf[c], most)
-            if has_spin(rows, c):
-                turn = rows.spin.delassus[c]
-                reach_of(tree, n, rows.contact.leaf[c], wp.max(turn[0], turn[1]))
+            reach_of(tree, views, views.rows.contact.leaf[c], most)
+            if has_spin(views.rows, c):
+                turn = views.rows.spin.delassus[c]
+                reach_of(tree, views, views.rows.contact.leaf[c], wp.max(turn[0], turn[1]))
 
 
 @wp.func(inline=False)
 def find_gap(
     team: Team,
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ) -> float:
     """Gradient of the function, and the right-hand side of Newton's step.
 
     Returns a bound of the residual by the Cauchy-Schwarz inequality; rows have at most two sides.
     """
     bound = float(0.0)
-    trees = islands.trees[k]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
+        t = views.islands.tree[e]
         total = float(0.0)
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            gap = n.y[d] - n.z[d]
-            n.gap[d] = gap
-            sys.x[i] = -gap
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            gap = views.newton.y[d] - views.newton.z[d]
+            views.newton.gap[d] = gap
+            views.sys.x[i] = -gap
             total += gap * gap
         if share.whole == 0:
             total = sum_lanes(team, total)
-        bound = wp.max(bound, n.tree_reach[t] * wp.sqrt(total))
+        bound = wp.max(bound, views.newton.tree_reach[t] * wp.sqrt(total))
     return 2.0 * max_lanes(team, bound)
 
 
 @wp.func(inline=False)
 def take_direction(
-    team: Team, islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
 ) -> wp.vec3:
     """Compute Newton's step by dof; returns the slope along it, its square, and that of y."""
     start = float(0.0)
     square = float(0.0)
     whole = float(0.0)
-    trees = islands.trees[k]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            x = sys.x[i]
-            n.step[d] = x
-            start += n.gap[d] * x
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            x = views.sys.x[i]
+            views.newton.step[d] = x
+            start += views.newton.gap[d] * x
             square += x * x
-            whole += n.y[d] * n.y[d]
+            whole += views.newton.y[d] * views.newton.y[d]
     return wp.vec3(sum_lanes(team, start), sum_lanes(team, square), sum_lanes(team, whole))
 
 
 @wp.func
-def advance(team: Team, islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonView]):
+def advance(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+    alpha: float,
+):
     """y += alpha step."""
-    trees = islands.trees[k]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            n.y[d] = n.y[d] + alpha * n.step[d]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            views.newton.y[d] = views.newton.y[d] + alpha * views.newton.step[d]
 
 
 @wp.func
 def kept_dot(
     team: Team,
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     j: int,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ) -> wp.vec2:
     """Products of a stored step with the current direction, and with itself."""
-    dofs = n.step.shape[0]
+    dofs = views.newton.step.shape[0]
     product = float(0.0)
     square = float(0.0)
-    trees = islands.trees[k]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            kept = n.steps[j * dofs + islands.dof[i]]
-            product += kept * sys.x[i]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            kept = views.newton.steps[j * dofs + views.islands.dof[i]]
+            product += kept * views.sys.x[i]
             square += kept * kept
     return wp.vec2(sum_lanes(team, product), sum_lanes(team, square))
 
@@ -202,11 +205,9 @@ def kept_dot(
 @wp.func(inline=False)
 def correct_direction(
     team: Team,
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     kept: int,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ):
     """Apply Broyden's correction to the direction, from the steps with the same factor.
 
@@ -214,50 +215,54 @@ def correct_direction(
     only the steps is that of Kelley, "Iterative Methods for Linear and Nonlinear Equations", 1995, section
     7.3.
     """
-    dofs = n.step.shape[0]
-    trees = islands.trees[k]
+    dofs = views.newton.step.shape[0]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for j in range(kept):
-        dot = kept_dot(team, islands, k, j, n, sys)
+        dot = kept_dot(team, views, k, j)
         part = dot[0] / wp.max(dot[1], SMALLEST_SQUARE)
         for e in range(share.tree, trees[1], share.trees):
-            t = islands.tree[e]
-            for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
+            t = views.islands.tree[e]
+            for i in range(
+                views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs
+            ):
                 if j + 1 < kept:
-                    sys.x[i] = sys.x[i] + part * n.steps[(j + 1) * dofs + islands.dof[i]]
+                    views.sys.x[i] = (
+                        views.sys.x[i] + part * views.newton.steps[(j + 1) * dofs + views.islands.dof[i]]
+                    )
                 else:
-                    sys.x[i] = sys.x[i] / wp.max(1.0 - part, LEAST_PROGRESS)
+                    views.sys.x[i] = views.sys.x[i] / wp.max(1.0 - part, LEAST_PROGRESS)
 
 
 @wp.func
-def keep_step(team: Team, islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView]):
+def keep_step(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+    j: int,
+):
     """Store the current step as number j."""
-    dofs = n.step.shape[0]
-    trees = islands.trees[k]
+    dofs = views.newton.step.shape[0]
+    trees = views.islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
-            d = islands.dof[i]
-            n.steps[j * dofs + d] = n.step[d]
+        t = views.islands.tree[e]
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            d = views.islands.dof[i]
+            views.newton.steps[j * dofs + d] = views.newton.step[d]
 
 
 @wp.func(inline=False)
 def find_direction(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     follow: bool,
     stale: bool,
     kept: int,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ) -> wp.vec3:
     """Newton's step; returns the slope along it, its square, and that of y.
 
@@ -278,19 +283,19 @@ def find_direction(
         sys: Sparse matrix, laid out for the island.
     """
     along = wp.vec3(0.0, 0.0, 0.0)
-    if n.dense.inverted[w] == 1:
+    if views.newton.dense.inverted[team.index] == 1:
         if stale:
-            find_slopes(team, rows, islands, k, laws, pyramidal, follow, n)
-            assemble_densely(team, tree, rows, islands, k, w, depth, n)
-            invert(team, n.dense, w, n.dense.unknowns[w])
-        along = take_dense_direction(team, w, n)
+            find_slopes(team, views, k, pyramidal, follow)
+            assemble_densely(team, tree, views, k, depth)
+            invert(team, views.newton.dense, team.index, views.newton.dense.unknowns[team.index])
+        along = take_dense_direction(team, views)
     else:
         if stale:
-            assemble(team, tree, rows, islands, k, w, depth, laws, pyramidal, False, n, sys)
-            factorize(team, sys, w)
-        solve(team, sys, w)
-        correct_direction(team, islands, k, kept, n, sys)
-        along = take_direction(team, islands, k, n, sys)
+            assemble(team, tree, views, k, depth, pyramidal, False)
+            factorize(team, views.sys, team.index)
+        solve(team, views.sys, team.index)
+        correct_direction(team, views, k, kept)
+        along = take_direction(team, views, k)
     return along
 
 
@@ -308,18 +313,13 @@ class Minimum:
 def minimize(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     tolerance: float,
     most: int,
     factorized: bool,
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
 ) -> Minimum:
     """Make Newton steps from the velocities y until the residual is at most `tolerance`.
 
@@ -341,8 +341,8 @@ def minimize(
     """
     found = Minimum()
     stale = not factorized
-    small = n.dense.unknowns[w] > 0
-    dense = factorized and n.dense.inverted[w] == 1
+    small = views.newton.dense.unknowns[team.index] > 0
+    dense = factorized and views.newton.dense.inverted[team.index] == 1
     followed = factorized
     running = int(1)
     last = float(0.0)
@@ -354,14 +354,14 @@ def minimize(
         # far from the solution, it would oscillate if the matrix did not tell how bounds follow impulses
         near = near or (alpha > 0.9 and alpha < 1.1)
         follow = (near or small) and found.steps < FOLLOWING
-        counts = apply_laws(team, tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n)
+        counts = apply_laws(team, tree, views, k, depth, pyramidal, follow, alpha)
         switched = counts[0]
-        found.residual = find_gap(team, islands, k, n, sys)
+        found.residual = find_gap(team, views, k)
         last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
         stuck = found.steps > 0 and stale and switched == 0 and found.residual > STALLED * last
         # an exact step that gains nothing is due to rounding if the residual itself is small
         if found.residual <= LOOSE * tolerance or last_one or (dense and stuck):
-            found.residual = fastest_row(team, tree, rows, islands, k, depth, n.gap)
+            found.residual = fastest_row(team, tree, views, k, depth, views.newton.gap)
         if found.residual <= tolerance or last_one:
             running = 0
         else:
@@ -384,25 +384,23 @@ def minimize(
                 # without sliding contacts the matrix is symmetric, which halves the work of a lane alone
                 dense = small and (counts[1] > 0 or not has_one_lane(team))
                 if team.lane == 0:
-                    n.dense.inverted[w] = int(dense)
+                    views.newton.dense.inverted[team.index] = int(dense)
                 sync(team)
-            along = find_direction(
-                team, tree, rows, islands, k, w, depth, laws, pyramidal, follow, stale, kept, n, sys
-            )
-            project_step(team, tree, rows, islands, k, depth, n)
+            along = find_direction(team, tree, views, k, depth, pyramidal, follow, stale, kept)
+            project_step(team, tree, views, k, depth)
             alpha = float(1.0)
             searches = kept == 0
             if dense:
                 searches = stale and along[0] < 0.0
             if searches:
                 follows = dense and follow
-                alpha = search(team, rows, islands, k, along[0], along[1], laws, pyramidal, follows, n)
+                alpha = search(team, views, k, along[0], along[1], pyramidal, follows)
             if alpha == 1.0 and kept < MOST_KEPT and not dense:
-                keep_step(team, islands, k, kept, n)
+                keep_step(team, views, k, kept)
                 kept += 1
             else:
                 kept = 0
-            advance(team, islands, k, alpha, n)
+            advance(team, views, k, alpha)
             found.steps += 1
             rounded = alpha * alpha * along[1] <= RESOLUTION * RESOLUTION * along[2]
             found.rounded = int(rounded)

@@ -23,17 +23,16 @@ Tikhonov and Arsenin, "Solutions of ill-posed problems", 1977.
 Stage: constraints, before and after the solve of an island
 Called by: kernels/constraints/solve/prediction.py, kernels/constraints/solve/solve.py,
     kernels/constraints/solve/sweep_stage.py
-Reads: IslandView, PairRowView, RowsView, TreeView
-Writes: PairRowView, RowsView, UnsolvedView, z
+Reads: PairRowView, SolveViews, TreeView
+Writes: PairRowView, SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
-from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.pair_rows import acts_by_force
-from newtonsim.kernels.constraints.rows import RowsView, UnsolvedView
 from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
+from newtonsim.kernels.constraints.solve.views import SolveViews
 from newtonsim.kernels.constraints.solve.wedges import note_contradiction
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
@@ -81,7 +80,11 @@ def soften_pair(rows: wp.ref[PairRowView], p: int, mass: float, inertia: float, 
 
 @wp.func(inline=False)
 def soften_pairs(
-    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, factor: float, about: float
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+    factor: float,
+    about: float,
 ):
     """Make rows between bodies of an island softer, by a factor of the least softness.
 
@@ -89,36 +92,40 @@ def soften_pairs(
     """
     mass = float(0.0)
     inertia = float(0.0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        if acts_by_force(rows.pair.kind[p]):
-            mass = wp.max(mass, rows.pair.mass[p])
+        p = views.islands.pair[i]
+        if acts_by_force(views.rows.pair.kind[p]):
+            mass = wp.max(mass, views.rows.pair.mass[p])
         else:
-            inertia = wp.max(inertia, rows.pair.mass[p])
+            inertia = wp.max(inertia, views.rows.pair.mass[p])
     mass = max_lanes(team, mass)
     inertia = max_lanes(team, inertia)
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        soften_pair(rows.pair, islands.pair[i], mass, inertia, factor, about)
+        soften_pair(views.rows.pair, views.islands.pair[i], mass, inertia, factor, about)
 
 
 @wp.func(inline=False)
-def ample_energy(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+def ample_energy(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+) -> float:
     """Twice the energy that pushes of an island may add [J]; 0 if they are not worth a second solve."""
     fastest = float(0.0)
     total = float(0.0)
     mass = float(0.0)
     turning = float(0.0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        push = wp.abs(rows.pair.push[p])
-        if acts_by_force(rows.pair.kind[p]):
+        p = views.islands.pair[i]
+        push = wp.abs(views.rows.pair.push[p])
+        if acts_by_force(views.rows.pair.kind[p]):
             fastest = wp.max(fastest, push)
             total += push
-            mass = wp.max(mass, rows.pair.mass[p])
+            mass = wp.max(mass, views.rows.pair.mass[p])
         elif push >= SLOW:
-            turning += rows.pair.mass[p] * push * push
+            turning += views.rows.pair.mass[p] * push * push
     fastest = max_lanes(team, fastest)
     total = sum_lanes(team, total)
     turning = sum_lanes(team, turning)
@@ -130,27 +137,31 @@ def ample_energy(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView]
 
 
 @wp.func(inline=False)
-def share_of_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+def share_of_pushes(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+) -> float:
     """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
-    ample = ample_energy(team, rows, islands, k)
+    ample = ample_energy(team, views, k)
     if ample == 0.0:
         return 1.0
     work = float(0.0)
     load = float(0.0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        push = rows.pair.push[p]
-        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
-        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
-            work += rows.pair.impulse[p] * push
-            load -= rows.pair.impulse[p] * rows.pair.free[p]
-    dofs = islands.dofs[k]
+        p = views.islands.pair[i]
+        push = views.rows.pair.push[p]
+        holds = views.rows.pair.target_lower[p] == views.rows.pair.target_upper[p]
+        if views.rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
+            work += views.rows.pair.impulse[p] * push
+            load -= views.rows.pair.impulse[p] * views.rows.pair.free[p]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        if rows.dof.lower[r] > -UNBOUNDED and rows.dof.upper[r] < UNBOUNDED:
+        r = views.islands.dof_row[i]
+        if views.rows.dof.lower[r] > -UNBOUNDED and views.rows.dof.upper[r] < UNBOUNDED:
             # a drive, or dry friction, that is held up pulls like a load
-            load += rows.dof.delassus[r] * rows.dof.impulse[r] * rows.dof.impulse[r]
+            load += views.rows.dof.delassus[r] * views.rows.dof.impulse[r] * views.rows.dof.impulse[r]
     work = wp.max(sum_lanes(team, work), 0.0)
     load = wp.max(sum_lanes(team, load), 0.0)
     share = float(1.0)
@@ -163,31 +174,28 @@ def share_of_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandVi
 def limit_pushes(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
     share: float,
-    z: wp.array(dtype=float),
-    unsolved: wp.ref[UnsolvedView],
 ):
     """Leave a share of the pushes of a solved island, which has to be solved again."""
     if share < CONTRADICTION:
-        note_contradiction(team, rows, islands, k, unsolved)
-    apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+        note_contradiction(team, views, k)
+    apply_impulses(team, tree, views, k, depth, -1.0)
     # whose lanes meet before they write
-    soften_pairs(team, rows, islands, k, SOFTER - 1.0, 0.0)
-    drop_impulses(team, rows, islands, k)
-    pairs = islands.pairs[k]
+    soften_pairs(team, views, k, SOFTER - 1.0, 0.0)
+    drop_impulses(team, views, k)
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        push = rows.pair.push[p]
-        lower = rows.pair.target_lower[p] - rows.pair.centre[p]
-        upper = rows.pair.target_upper[p] - rows.pair.centre[p]
-        less = (1.0 - share) * (push - rows.pair.bend[p])
+        p = views.islands.pair[i]
+        push = views.rows.pair.push[p]
+        lower = views.rows.pair.target_lower[p] - views.rows.pair.centre[p]
+        upper = views.rows.pair.target_upper[p] - views.rows.pair.centre[p]
+        less = (1.0 - share) * (push - views.rows.pair.bend[p])
         holds = lower == upper
         # of a limit, only the bound that is violated
-        rows.pair.target_lower[p] = lower - wp.where(holds or push > 0.0, less, 0.0)
-        rows.pair.target_upper[p] = upper - wp.where(holds or push < 0.0, less, 0.0)
-        rows.pair.push[p] = 0.0  # it is not reduced again
+        views.rows.pair.target_lower[p] = lower - wp.where(holds or push > 0.0, less, 0.0)
+        views.rows.pair.target_upper[p] = upper - wp.where(holds or push < 0.0, less, 0.0)
+        views.rows.pair.push[p] = 0.0  # it is not reduced again
     sync(team)

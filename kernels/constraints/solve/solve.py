@@ -9,12 +9,10 @@ in motion, the first round is enough.
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/sweep_stage.py
 Reads: ContactView, SolveOptions, SolveReport, Teams, TreeView, WorldDofsView
-Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
-    factorizations, iterations, passed, residual, start, world_state, z, z_moving
+Writes: SolveViews, world_state
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED, TIMED
@@ -27,14 +25,13 @@ from newtonsim.kernels.constraints.impacts import (
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, find_islands
 from newtonsim.kernels.constraints.laws import (
     UNREST,
-    LawView,
     move_centres,
     return_to_centres,
     set_bounds,
     set_centres,
     soften,
 )
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
+from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
 from newtonsim.kernels.constraints.solve.apart import (
     acts,
     choose_starts,
@@ -63,7 +60,8 @@ from newtonsim.kernels.constraints.solve.sweeps import (
     sweep_island,
     work_of,
 )
-from newtonsim.kernels.constraints.solve.velocities import NewtonView, fastest_row
+from newtonsim.kernels.constraints.solve.velocities import fastest_row
+from newtonsim.kernels.constraints.solve.views import SolveReport, SolveViews
 from newtonsim.kernels.constraints.solve.wedges import count_wedged, find_wedged, note_sagging
 from newtonsim.kernels.views.model import TreeView
 
@@ -154,55 +152,43 @@ class SolveOptions:
     keep: int  # 1: the impulses that remove penetrations are requested as well
 
 
-@wp.struct
-class SolveReport:
-    """Report on the solve of an island."""
-
-    sweeps: int
-    factorizations: int
-    residual: float  # [m/s or rad/s]
-    passed: float  # velocity error of rows due to the regularisation [m/s or rad/s]
-    at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
-    unsolved: int  # 1 if it ended above the tolerance
-    resting: int  # 1 if all its rows are slow
-    laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
-    thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or LEAPS, LEAPT
-    factorized: int  # 1 if its matrix is factorized for the current laws
-    hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds or pushes have to be weakened
+@wp.func
+def recall(reports: wp.array(dtype=SolveReport), k: int, report: wp.ref[SolveReport]) -> bool:
+    """Set a report to the stored one on an island; True if the island is not solved."""
+    report = reports[k]
+    return report.hopeless > 0
 
 
 @wp.func(inline=False)
-def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveReport)):
+def add_report(team: Team, report: wp.ref[SolveReport], views: wp.ref[SolveViews]):
     """Take the report on an island into that on its world, which tells the worst of all."""
     if team.lane == 0:
         w = team.index
-        total = totals[w]
+        total = views.totals[w]
         total.sweeps = wp.max(total.sweeps, report.sweeps)
         total.factorizations = wp.max(total.factorizations, report.factorizations)
         total.residual = wp.max(total.residual, report.residual)
         total.passed = wp.max(total.passed, report.passed)
         total.unsolved = wp.max(total.unsolved, report.unsolved)
-        totals[w] = total
+        views.totals[w] = total
 
 
 @wp.func
-def with_passed(report: SolveReport) -> SolveReport:
+def count_passed(report: wp.ref[SolveReport]):
     """Count what the regularisation lets rows but contacts pass where rounds leap: no impact excuses it."""
-    told = report
-    if told.passed > LOOSE and told.thorough >= LEAPS:
-        told.residual = wp.max(told.residual, told.passed)
-        told.unsolved = 1
-    return told
+    if report.passed > LOOSE and report.thorough >= LEAPS:
+        report.residual = wp.max(report.residual, report.passed)
+        report.unsolved = 1
 
 
 @wp.func
-def sags(report: SolveReport) -> bool:
+def sags(report: wp.ref[SolveReport]) -> bool:
     """True if an island at rest yields to its load."""
     return report.resting == 1 and report.passed > SAGGING
 
 
 @wp.func
-def most_for(report: SolveReport) -> wp.vec2i:
+def most_for(report: wp.ref[SolveReport]) -> wp.vec2i:
     """Most factorizations in a later round, and in all rounds; the first may make more.
 
     The heavier the load that an island at rest bears, the more contacts a round switches; once they bear it,
@@ -220,19 +206,14 @@ def most_for(report: SolveReport) -> wp.vec2i:
 def solve_by_newton(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
     s: wp.ref[SolveOptions],
-    start: SolveReport,
     passing: float,
     tolerance: float,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
-) -> SolveReport:
+    report: wp.ref[SolveReport],
+):
     """Rounds of Newton's method from the current impulses; the matrix is laid out.
 
     `passing` is the velocity error that the regularisation allows under load [m/s], `tolerance` that of the
@@ -240,10 +221,9 @@ def solve_by_newton(
     is swept once.
     """
     pyramidal = s.pyramidal == 1
-    report = start
     factorized = bool(False)
-    copy_island(team, islands, k, n.z, n.centre)
-    set_bounds(team, rows, islands, k, laws)
+    copy_island(team, views.islands, k, views.newton.z, views.newton.centre)
+    set_bounds(team, views.rows, views.islands, k, views.laws)
     calm = int(CALM)
     factor = float(1.0)
     if report.thorough > 0:
@@ -259,57 +239,45 @@ def solve_by_newton(
         if rounds > 0:
             limits = most_for(report)
             most = wp.min(most, wp.min(used + limits[0], limits[1]))
-        found = minimize(
-            team,
-            tree,
-            rows,
-            islands,
-            k,
-            w,
-            depth,
-            laws,
-            pyramidal,
-            tolerance,
-            most - used,
-            factorized,
-            n,
-            sys,
-        )
+        found = minimize(team, tree, views, k, depth, pyramidal, tolerance, most - used, factorized)
         good = found.residual <= PROMISED
         if rounds == 0 or report.thorough >= LEAPS:
             good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
-            good = good or found.residual <= ROUNDING * largest_response(team, rows, islands, k)
+            good = good or found.residual <= ROUNDING * largest_response(team, views, k)
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:
             if report.thorough == LEAPT:
-                shift_centres(team, islands, k, rows.spins, -1.0, laws, n)
-            return_to_centres(team, rows, islands, k, laws)
-            copy_island(team, islands, k, n.centre, n.z)
+                shift_centres(team, views, k, views.rows.spins, -1.0)
+            return_to_centres(team, views.rows, views.islands, k, views.laws)
+            copy_island(team, views.islands, k, views.newton.centre, views.newton.z)
             report.factorizations = used + found.factorizations
             report.factorized = 0
             if rounds == 0:
                 # the change in a sweep shows how far the impulses are from the targets
-                report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, n.z)
+                report.residual = sweep_island(team, tree, views, k, depth, pyramidal, 0.0, views.newton.z)
                 report.unsolved = 1
-            return with_passed(report)
+            count_passed(report)
+            return
         factorized = factorized or found.factorizations > 0
         report.factorizations = used + found.factorizations
         report.residual = found.residual
         report.unsolved = int(found.residual > PROMISED and (found.rounded == 0 or found.residual > FAILED))
-        set_bounds(team, rows, islands, k, laws)
+        set_bounds(team, views.rows, views.islands, k, views.laws)
         before = report.passed
         length = float(0.0)
         leaps = report.thorough >= LEAPS
         if leaps:
-            length = find_leap(team, rows, islands, k, report.thorough == LEAPS, laws, n)
-        held = passed_by_pairs(team, rows, islands, k, laws)
-        shift = move_centres(team, rows, islands, k, report.at_start, passing, factor, allowed, laws)
+            length = find_leap(team, views, k, report.thorough == LEAPS)
+        held = passed_by_pairs(team, views, k)
+        shift = move_centres(
+            team, views.rows, views.islands, k, report.at_start, passing, factor, allowed, views.laws
+        )
         report.passed = shift.most
-        if leaps and islands.contacts[k][0] < islands.contacts[k][1]:
+        if leaps and views.islands.contacts[k][0] < views.islands.contacts[k][1]:
             # an impact excuses what contacts pass
             report.passed = held
-        copy_island(team, islands, k, n.z, n.centre)
+        copy_island(team, views.islands, k, views.newton.z, views.newton.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
         restless = report.factorizations >= most_for(report)[1] - LEFT or found.steps > calm
@@ -324,9 +292,9 @@ def solve_by_newton(
         elif shift.stiffened > 0:
             factorized = False
         if rounds < ROUNDS and leaps:
-            report.thorough = LEAPS + int(take_leap(team, rows, islands, k, length, laws, n))
+            report.thorough = LEAPS + int(take_leap(team, views, k, length))
     report.factorized = int(factorized)
-    return with_passed(report)
+    count_passed(report)
 
 
 @wp.func
@@ -344,23 +312,21 @@ def is_articulated(tree: wp.ref[TreeView], islands: wp.ref[IslandView], k: int) 
 def solve_by_sweeps(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
+    views: wp.ref[SolveViews],
     contacts: wp.ref[ContactView],
-    islands: wp.ref[IslandView],
     k: int,
-    w: int,
     depth: int,
     s: wp.ref[SolveOptions],
     warm: bool,
-    z_free: wp.array(dtype=float),
-    laws: wp.ref[LawView],
-    sys: wp.ref[BlockSystemView],
-    z: wp.array(dtype=float),
-) -> SolveReport:
-    """Sweep the rows of an island from the current impulses, until they are solved or converge too slowly."""
+    report: wp.ref[SolveReport],
+):
+    """Sweep the rows of an island from the current impulses, until they are solved or converge too slowly.
+
+    The report is a new one.
+    """
     pyramidal = s.pyramidal == 1
     report = SolveReport()
-    set_centres(team, rows, islands, k, laws)
+    set_centres(team, views.rows, views.islands, k, views.laws)
     change = float(s.tolerance + 1.0)
     before = float(change)
     sweeps = int(0)
@@ -373,11 +339,11 @@ def solve_by_sweeps(
         share = float(0.0)
         if sweeps == 0 or (sweeps < SOFT_SWEEPS and report.at_start > SMALL_CHANGE):
             share = float(SOFT_SHARE)
-        change = sweep_island(team, tree, rows, islands, k, depth, pyramidal, share, laws, z)
+        change = sweep_island(team, tree, views, k, depth, pyramidal, share, views.newton.z)
         sweeps += 1
         if sweeps == 1 or anew:
             report.at_start = change
-            anew = sweeps == 1 and warm and start_anew(team, rows, islands, k, z_free, laws, z)
+            anew = sweeps == 1 and warm and start_anew(team, views, k)
             if anew:
                 change = float(s.tolerance + 1.0)
         uneven = sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE
@@ -385,19 +351,19 @@ def solve_by_sweeps(
         if solved:
             # a solved island may still share its load unevenly
             shared = True
-            uneven = uneven or is_articulated(tree, islands, k)
+            uneven = uneven or is_articulated(tree, views.islands, k)
         uneven = uneven and sweeps < s.sweeps
-        if uneven and even_out(team, tree, rows, contacts, islands, k, depth, solved, laws, z):
+        if uneven and even_out(team, tree, views, contacts, k, depth, solved):
             # it has to be swept again, and this change does not show how sweeps converge
             change = float(s.tolerance + 1.0)
         elif sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
             if hopeless:
-                cost = lay_out_rows(team, tree, rows, islands, k, w, sys)
+                cost = lay_out_rows(team, tree, views.rows, views.islands, k, team.index, views.sys)
                 report.laid_out = 1
                 report.thorough = int(cost <= CHEAP) + int(cost <= CHEAP_IN_MOTION)
-                if islands.contacts[k][0] == islands.contacts[k][1]:
+                if views.islands.contacts[k][0] == views.islands.contacts[k][1]:
                     # whose rounds are linear and need no new factorization
                     report.thorough = LEAPS
                 if cost <= 0.0 or cost > s.cost:
@@ -407,46 +373,37 @@ def solve_by_sweeps(
     report.hopeless = int(hopeless)
     report.residual = change
     report.unsolved = int(change > PROMISED and s.cost > 0.0)
-    return report
 
 
 @wp.func(inline=False)
 def go_on_by_newton(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    w: int,
     depth: int,
     s: wp.ref[SolveOptions],
-    swept: SolveReport,
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
-) -> SolveReport:
-    """Solve the rows of an island for which sweeps converge too slowly."""
-    report = swept
+    report: wp.ref[SolveReport],
+):
+    """Solve the rows of an island for which sweeps, the report on which it goes on, converge too slowly."""
     report.unsolved = 0
     if report.laid_out == LAID_OUT_BEFORE:
         # its world has room for one layout, which may now be that of another island
-        lay_out_rows(team, tree, rows, islands, k, w, sys)
-    set_centres(team, rows, islands, k, laws)
-    copy_island(team, islands, k, n.z, n.y)
-    find_reach(team, tree, rows, islands, k, n)
-    report.resting = int(fastest_row(team, tree, rows, islands, k, depth, n.z) <= UNREST)
-    if report.thorough == 1 and not is_articulated(tree, islands, k):
+        lay_out_rows(team, tree, views.rows, views.islands, k, team.index, views.sys)
+    set_centres(team, views.rows, views.islands, k, views.laws)
+    copy_island(team, views.islands, k, views.newton.z, views.newton.y)
+    find_reach(team, tree, views, k)
+    report.resting = int(fastest_row(team, tree, views, k, depth, views.newton.z) <= UNREST)
+    if report.thorough == 1 and not is_articulated(tree, views.islands, k):
         report.thorough = report.resting
-    number_unknowns(team, islands, k, w, is_articulated(tree, islands, k), n)
+    number_unknowns(team, views, k, is_articulated(tree, views.islands, k))
     passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
     if report.resting == 1:
         # what changed was a load, not an impact
         passing = wp.min(passing, SAGGING)
-    load = soften(team, rows, islands, k, passing, laws)
-    tolerance = wp.max(wp.clamp(RELATIVE * swept.residual, FINEST, TOLERANCE), ROUNDING * load)
-    return solve_by_newton(
-        team, tree, rows, islands, k, w, depth, s, report, passing, tolerance, laws, n, sys
-    )
+    load = soften(team, views.rows, views.islands, k, passing, views.laws)
+    tolerance = wp.max(wp.clamp(RELATIVE * report.residual, FINEST, TOLERANCE), ROUNDING * load)
+    solve_by_newton(team, tree, views, k, depth, s, passing, tolerance, report)
 
 
 @wp.func
@@ -459,11 +416,11 @@ def has_rows(islands: wp.ref[IslandView], k: int) -> bool:
 
 
 @wp.func
-def note_energy(team: Team, islands: wp.ref[IslandView], k: int, z_free: wp.array(dtype=float)):
+def note_energy(team: Team, views: wp.ref[SolveViews], k: int):
     """Note the kinetic energy of an island without impulses."""
-    energy = island_energy(team, islands, k, z_free)
+    energy = island_energy(team, views, k, views.z_moving)
     if team.lane == 0:
-        islands.energy[k] = energy
+        views.islands.energy[k] = energy
 
 
 @wp.func(inline=False)
@@ -499,29 +456,36 @@ def begin_world(
     team: Team,
     tree: wp.ref[TreeView],
     dofs: wp.ref[WorldDofsView],
-    rows: wp.ref[RowsView],
+    views: wp.ref[SolveViews],
     contacts: wp.ref[ContactView],
     depth: int,
     dt: float,
     restitution_speed: float,
-    islands: wp.ref[IslandView],
-    moving: wp.ref[ImpulseView],
-    z: wp.array(dtype=float),
 ) -> bool:
     """Propagate impacts through a world and find its islands; returns True if one changes in the step."""
     w = team.index
-    if any_rebound(team, rows.contact, contacts, w):
+    if any_rebound(team, views.rows.contact, contacts, w):
         propagate_impacts(
-            team, tree, dofs, rows.contact, contacts, w, depth, restitution_speed, dt, moving, z
+            team,
+            tree,
+            dofs,
+            views.rows.contact,
+            contacts,
+            w,
+            depth,
+            restitution_speed,
+            dt,
+            views.moving,
+            views.newton.z,
         )
     if team.lane == 0:
-        find_islands(tree, rows, contacts, w, islands)
+        find_islands(tree, views.rows, contacts, w, views.islands)
     sync(team)
-    for k in range(islands.tree_start[w], islands.tree_start[w] + islands.count[w]):
-        soften_pairs(team, rows, islands, k, 1.0, 1.0)
-    has_impact = any_timed(team, rows, contacts, w)
+    for k in range(views.islands.tree_start[w], views.islands.tree_start[w] + views.islands.count[w]):
+        soften_pairs(team, views, k, 1.0, 1.0)
+    has_impact = any_timed(team, views.rows, contacts, w)
     if has_impact:
-        shift_timed(team, rows, contacts, w, 1.0)
+        shift_timed(team, views.rows, contacts, w, 1.0)
     return has_impact
 
 
@@ -529,76 +493,63 @@ def begin_world(
 def begin_island(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
+    views: wp.ref[SolveViews],
     contacts: wp.ref[ContactView],
-    islands: wp.ref[IslandView],
     k: int,
     depth: int,
     s: wp.ref[SolveOptions],
-    laws: wp.ref[LawView],
-    sys: wp.ref[BlockSystemView],
-    moving: wp.ref[ImpulseView],
-    z: wp.array(dtype=float),
-    z_moving: wp.array(dtype=float),
-) -> SolveReport:
-    """Sweep an island from the impulses of the last step, if it has rows."""
+    report: wp.ref[SolveReport],
+):
+    """Sweep an island from the impulses of the last step, if it has rows; the report is a new one."""
     report = SolveReport()
     # without impulses; it also moves the positions where no row acts
-    copy_island(team, islands, k, z, z_moving)
-    if has_rows(islands, k):
-        apply_impulses(team, tree, rows, islands, k, depth, 1.0, z)
-        report = solve_by_sweeps(
-            team, tree, rows, contacts, islands, k, team.index, depth, s, True, z_moving, laws, sys, z
-        )
+    copy_island(team, views.islands, k, views.newton.z, views.z_moving)
+    if has_rows(views.islands, k):
+        apply_impulses(team, tree, views, k, depth, 1.0)
+        solve_by_sweeps(team, tree, views, contacts, k, depth, s, True, report)
     else:
-        copy_island(team, islands, k, z, moving.z)
-    return report
+        copy_island(team, views.islands, k, views.newton.z, views.moving.z)
 
 
 @wp.func(inline=False)
 def gains_energy(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     timed: bool,
-    z: wp.array(dtype=float),
 ) -> bool:
     """True if the rebounds of a solved island of linkages have added energy, beside other targets."""
-    if not is_articulated(tree, islands, k):
+    if not is_articulated(tree, views.islands, k):
         # impacts that are propagated through loose bodies would be taken for gains
         return False
-    work = work_of(team, rows, islands, k) - work_of_rebounds(team, rows.contact, islands, k, timed)
-    allowed = (1.0 + SPARE) * islands.energy[k] + wp.max(0.0, work)
-    return island_energy(team, islands, k, z) > allowed
+    work = work_of(team, views, k) - work_of_rebounds(team, views.rows.contact, views.islands, k, timed)
+    allowed = (1.0 + SPARE) * views.islands.energy[k] + wp.max(0.0, work)
+    return island_energy(team, views, k, views.newton.z) > allowed
 
 
 @wp.func(inline=False)
 def limit_rebounds(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
     timed: bool,
-    z_free: wp.array(dtype=float),
-    z: wp.array(dtype=float),
 ) -> bool:
     """Weaken the rebounds of a solved island if they add energy; True if it has to be solved again.
 
-    Its impulses are withdrawn then. `z_free` is z without impulses for the positions, and not used later.
+    Its impulses are withdrawn then. `SolveViews.z_moving` is still z without impulses, for the positions.
     """
     if timed:
-        note_energy(team, islands, k, z_free)
-    again = gains_energy(team, tree, rows, islands, k, timed, z)
+        note_energy(team, views, k)
+    again = gains_energy(team, tree, views, k, timed)
     if again:
-        again = weaken_rebounds(team, rows.contact, islands, k, timed)
+        again = weaken_rebounds(team, views.rows.contact, views.islands, k, timed)
     if again:
-        apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+        apply_impulses(team, tree, views, k, depth, -1.0)
         sync(team)
-        drop_impulses(team, rows, islands, k)
+        drop_impulses(team, views, k)
         sync(team)
     return again
 
@@ -607,83 +558,63 @@ def limit_rebounds(
 def sweep_again(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
+    views: wp.ref[SolveViews],
     contacts: wp.ref[ContactView],
-    islands: wp.ref[IslandView],
     k: int,
     depth: int,
     s: wp.ref[SolveOptions],
     goal: int,
-    z_free: wp.array(dtype=float),
-    laws: wp.ref[LawView],
-    sys: wp.ref[BlockSystemView],
-    z: wp.array(dtype=float),
-    unsolved: wp.ref[UnsolvedView],
-) -> SolveReport:
+    report: wp.ref[SolveReport],
+) -> bool:
     """Weaken rebounds or pushes of a solved island if they add energy, and sweep it once more.
 
-    The report has no sweeps if there was nothing to weaken. What the island is solved for, `goal`, is one of
-    POSITIONS, POSITIONS_IN_IMPACT, VELOCITIES and NEW_VELOCITIES, for which it is swept at any rate.
+    Returns False, and leaves the report, if there was nothing to weaken. What the island is solved for,
+    `goal`, is one of POSITIONS, POSITIONS_IN_IMPACT, VELOCITIES and NEW_VELOCITIES, for which it is swept at
+    any rate.
     """
-    report = SolveReport()
     again = goal == NEW_VELOCITIES
     if goal == POSITIONS_IN_IMPACT or goal == VELOCITIES:
         timed = goal == POSITIONS_IN_IMPACT
-        again = limit_rebounds(team, tree, rows, islands, k, depth, timed, z_free, z)
+        again = limit_rebounds(team, tree, views, k, depth, timed)
     if not again and goal <= POSITIONS_IN_IMPACT:
-        share = share_of_pushes(team, rows, islands, k)
+        share = share_of_pushes(team, views, k)
         again = share < 1.0
         if again:
-            limit_pushes(team, tree, rows, islands, k, depth, share, z, unsolved)
+            limit_pushes(team, tree, views, k, depth, share)
     if again:
-        report = solve_by_sweeps(
-            team, tree, rows, contacts, islands, k, team.index, depth, s, False, z_free, laws, sys, z
-        )
-    return report
+        solve_by_sweeps(team, tree, views, contacts, k, depth, s, False, report)
+    return again
 
 
 @wp.func(inline=False)
 def end_island(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
     s: wp.ref[SolveOptions],
     has_impact: bool,
     factorized: bool,
-    laws: wp.ref[LawView],
-    newton: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
-    moving: wp.ref[ImpulseView],
-    start: wp.array(dtype=wp.vec3),
-    z_moving: wp.array(dtype=float),
-    unsolved: wp.ref[UnsolvedView],
 ) -> int:
     """Find how the positions of a solved island move, and where its next step starts; returns its state."""
     pyramidal = s.pyramidal == 1
     keep = s.keep == 1
-    w = team.index
-    own = acts(team, tree, rows, islands, k, depth, newton.z)
+    own = acts(team, tree, views, k, depth)
     swept = bool(False)
     if own == PUSHED and not has_impact:
         if factorized:
-            solve_apart(
-                team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, newton.z
-            )
+            solve_apart(team, tree, views, k, depth, pyramidal, keep)
         else:
-            sweep_apart(
-                team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z, unsolved
-            )
+            sweep_apart(team, tree, views, k, depth, pyramidal, s.tolerance)
             swept = True
-        move_singles(team, tree, islands, k, newton.z, moving.z, z_moving)
+        move_singles(team, tree, views, k)
     else:
-        copy_island(team, islands, k, newton.z, z_moving)
+        copy_island(team, views.islands, k, views.newton.z, views.z_moving)
         if has_impact or keep:
-            keep_impulses(team, rows, islands, k, moving, newton.z)
-    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
-    find_wedged(team, rows, islands, k, unsolved)
+            keep_impulses(team, views, k, views.newton.z)
+    choose_starts(team, tree, views, k, depth, swept)
+    find_wedged(team, views, k)
     return own
 
 
@@ -697,26 +628,18 @@ def state_at_start(has_impact: bool) -> int:
 
 
 @wp.func(inline=False)
-def write_report(
-    w: int,
-    totals: wp.array(dtype=SolveReport),
-    iterations: wp.array(dtype=int),
-    factorizations: wp.array(dtype=int),
-    residual: wp.array(dtype=float),
-    passed: wp.array(dtype=float),
-    unsolved: wp.ref[UnsolvedView],
-):
+def write_report(w: int, views: wp.ref[SolveViews]):
     """Write the report on the solve of a world."""
-    total = totals[w]
-    iterations[w] = total.sweeps
-    factorizations[w] = total.factorizations
-    residual[w] = total.residual
-    passed[w] = total.passed
-    count_wedged(w, unsolved)
+    total = views.totals[w]
+    views.iterations[w] = total.sweeps
+    views.factorizations[w] = total.factorizations
+    views.residual[w] = total.residual
+    views.passed[w] = total.passed
+    count_wedged(w, views.unsolved)
     if total.unsolved == 1:
-        unsolved.steps[w] = unsolved.steps[w] + 1
-        unsolved.worst[w] = wp.max(unsolved.worst[w], total.residual)
-        unsolved.any[0] = 1
+        views.unsolved.steps[w] = views.unsolved.steps[w] + 1
+        views.unsolved.worst[w] = wp.max(views.unsolved.worst[w], total.residual)
+        views.unsolved.any[0] = 1
 
 
 @wp.kernel
@@ -724,7 +647,6 @@ def solve_rows(
     teams: Teams,
     tree: wp.array(dtype=TreeView),
     dofs: wp.array(dtype=WorldDofsView),
-    rows: wp.array(dtype=RowsView),
     contacts: wp.array(dtype=ContactView),
     depth: int,
     dt: float,
@@ -732,21 +654,8 @@ def solve_rows(
     s: SolveOptions,
     begun: int,
     reports: wp.array(dtype=SolveReport),
-    totals: wp.array(dtype=SolveReport),
-    islands: wp.array(dtype=IslandView),
-    laws: wp.array(dtype=LawView),
-    newton: wp.array(dtype=NewtonView),
-    sys: wp.array(dtype=BlockSystemView),
-    moving: wp.array(dtype=ImpulseView),
-    start: wp.array(dtype=wp.vec3),
-    z: wp.array(dtype=float),
-    z_moving: wp.array(dtype=float),
+    views: wp.array(dtype=SolveViews),
     world_state: wp.array(dtype=int),
-    iterations: wp.array(dtype=int),
-    factorizations: wp.array(dtype=int),
-    residual: wp.array(dtype=float),
-    passed: wp.array(dtype=float),
-    unsolved: wp.array(dtype=UnsolvedView),
 ):
     """One team per world: impulses of all its rows, z after them, and the z that moves the positions.
 
@@ -759,153 +668,61 @@ def solve_rows(
     case the first solution, which `moving` keeps, is that for the positions.
 
     If `begun` is 1, `sweep_rows` has swept all islands and solved those for which sweeps were enough, and
-    this kernel solves the others. `reports` by island and `totals` by world hold its results.
+    this kernel solves the others. `reports` by island and `SolveViews.totals` by world hold its results.
     """
     team = own_team(teams, wp.tid())
     w = team.index
     has_impact = bool(False)
     if begun == 1:
-        if totals[w].hopeless == 0:
+        if views[0].totals[w].hopeless == 0:
             return
-        has_impact = any_timed(team, rows[0], contacts[0], w)
+        has_impact = any_timed(team, views[0].rows, contacts[0], w)
     else:
         if team.lane == 0:
-            totals[w] = SolveReport()
-        has_impact = begin_world(
-            team,
-            tree[0],
-            dofs[0],
-            rows[0],
-            contacts[0],
-            depth,
-            dt,
-            restitution_speed,
-            islands[0],
-            moving[0],
-            z,
-        )
-    begin = islands[0].tree_start[w]
-    end = begin + islands[0].count[w]
+            views[0].totals[w] = SolveReport()
+        has_impact = begin_world(team, tree[0], dofs[0], views[0], contacts[0], depth, dt, restitution_speed)
+    begin = views[0].islands.tree_start[w]
+    end = begin + views[0].islands.count[w]
     state = state_at_start(has_impact)
     if begun == 1:
         state = wp.max(state, world_state[w])
+    # one for all islands: each variable would have its own memory on a GPU's stack
+    report = SolveReport()
     for k in range(begin, end):
-        report = SolveReport()
-        todo = has_rows(islands[0], k)
+        todo = has_rows(views[0].islands, k)
         if begun == 1:
-            report = reports[k]
-            todo = report.hopeless > 0
+            todo = recall(reports, k, report)
         else:
-            report = begin_island(
-                team,
-                tree[0],
-                rows[0],
-                contacts[0],
-                islands[0],
-                k,
-                depth,
-                s,
-                laws[0],
-                sys[0],
-                moving[0],
-                z,
-                z_moving,
-            )
+            begin_island(team, tree[0], views[0], contacts[0], k, depth, s, report)
         again = todo
         # the loop at the end of the kernel is alike: a function for both would take more stack on a GPU
         while again:
             if report.hopeless == 1:
-                report = go_on_by_newton(
-                    team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0]
-                )
-            more = sweep_again(
-                team,
-                tree[0],
-                rows[0],
-                contacts[0],
-                islands[0],
-                k,
-                depth,
-                s,
-                int(has_impact),
-                z_moving,
-                laws[0],
-                sys[0],
-                z,
-                unsolved[0],
-            )
-            again = more.sweeps > 0
-            if again:
-                report = more
+                go_on_by_newton(team, tree[0], views[0], k, depth, s, report)
+            goal = int(has_impact)
+            again = sweep_again(team, tree[0], views[0], contacts[0], k, depth, s, goal, report)
         if todo:
             factorized = report.factorized == 1
-            own = end_island(
-                team,
-                tree[0],
-                rows[0],
-                islands[0],
-                k,
-                depth,
-                s,
-                has_impact,
-                factorized,
-                laws[0],
-                newton[0],
-                sys[0],
-                moving[0],
-                start,
-                z_moving,
-                unsolved[0],
-            )
+            own = end_island(team, tree[0], views[0], k, depth, s, has_impact, factorized)
             state = wp.max(state, own)
             if own == PUSHED and not has_impact and factorized:
                 report.factorizations += 1
             if sags(report):
-                note_sagging(team, rows[0], islands[0], k, unsolved[0])
-            add_report(team, report, totals)
+                note_sagging(team, views[0], k)
+            add_report(team, report, views[0])
     if has_impact:
-        shift_timed(team, rows[0], contacts[0], w, -1.0)
+        shift_timed(team, views[0].rows, contacts[0], w, -1.0)
         for k in range(begin, end):
-            if has_rows(islands[0], k):
-                report = SolveReport()
+            if has_rows(views[0].islands, k):
                 goal = int(NEW_VELOCITIES)
                 while goal >= VELOCITIES:
-                    more = sweep_again(
-                        team,
-                        tree[0],
-                        rows[0],
-                        contacts[0],
-                        islands[0],
-                        k,
-                        depth,
-                        s,
-                        goal,
-                        z_moving,
-                        laws[0],
-                        sys[0],
-                        z,
-                        unsolved[0],
-                    )
+                    again = sweep_again(team, tree[0], views[0], contacts[0], k, depth, s, goal, report)
                     goal = int(POSITIONS)
-                    if more.sweeps > 0:
+                    if again:
                         goal = int(VELOCITIES)
-                        report = more
                         if report.hopeless == 1:
-                            report = go_on_by_newton(
-                                team,
-                                tree[0],
-                                rows[0],
-                                islands[0],
-                                k,
-                                w,
-                                depth,
-                                s,
-                                report,
-                                laws[0],
-                                newton[0],
-                                sys[0],
-                            )
-                add_report(team, report, totals)
+                            go_on_by_newton(team, tree[0], views[0], k, depth, s, report)
+                add_report(team, report, views[0])
     if team.lane == 0:
         world_state[w] = state
-        write_report(w, totals, iterations, factorizations, residual, passed, unsolved[0])
+        write_report(w, views[0])

@@ -3,12 +3,11 @@
 Stage: constraints, solve
 Called by: kernels/constraints/solve/line_search.py, kernels/constraints/solve/newton.py,
     kernels/constraints/solve/solve.py
-Reads: IslandView, LawView, NewtonView, RowsView, TreeView, x
-Writes: LawView, NewtonView, RowsView
+Reads: IslandView, LawView, NewtonView, RowsView, SolveViews, TreeView, x
+Writes: LawView, NewtonView, SolveViews
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.dense_inverse import DenseView
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import (
     row_velocity,
@@ -28,39 +27,11 @@ from newtonsim.kernels.constraints.laws import (
     spin_law,
     unbounded_friction,
 )
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve.views import NewtonView, SolveViews
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-
-# steps that Broyden's correction uses
-MOST_KEPT = wp.constant(6)
-
-
-@wp.struct
-class NewtonView:
-    """Workspace: D dofs, T trees, R rows on dofs, P rows between bodies, C contacts."""
-
-    z: wp.array(dtype=float)  # (D) velocities that the impulses cause, energy coordinates; that of the solve
-    y: wp.array(dtype=float)  # (D) velocities of the iteration, energy coordinates
-    centre: wp.array(dtype=float)  # (D) velocities that the impulses at the centres of the laws cause
-    gap: wp.array(dtype=float)  # (D) y minus the velocities that its impulses cause
-    step: wp.array(dtype=float)  # (D)
-    steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the current factor, one after the other
-    leap: ImpulseView  # direction of rows on dofs, of rows between bodies, and of z, see `leaps`
-    shift: ImpulseView  # changes of the same in a round, then those that a leap adds to them
-    dense: DenseView  # matrix of a small island
-    tree_reach: wp.array(dtype=float)  # (T) square root of the largest Delassus number of the rows of a tree
-    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change in the step, or that of the impulse
-    pair_v: wp.array(dtype=wp.vec2)  # (P)
-    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity in the step, or of its impulse
-    spin_v: wp.array(dtype=wp.vec3)  # (C)
-    spin_dv: wp.array(dtype=wp.vec3)  # (C)
-    dof_slope: wp.array(dtype=float)  # (R) negative slopes of the laws in a dense matrix
-    pair_slope: wp.array(dtype=float)  # (P)
-    contact_slope: wp.array(dtype=wp.mat33)  # (C) impulses by velocities; unsymmetric
-    spin_slope: wp.array(dtype=wp.mat33)  # (C)
-    spin_by_contact: wp.array(dtype=wp.mat33)  # (C) impulses of spin rows by velocities of contact rows
 
 
 @wp.func(inline=False)
@@ -115,15 +86,12 @@ def push_changes(
 def apply_laws(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
-    laws: wp.ref[LawView],
     pyramidal: bool,
     follow: bool,
     alpha: float,
-    n: wp.ref[NewtonView],
 ) -> wp.vec2i:
     """Give every row the impulse of its law at the velocities y; z follows.
 
@@ -133,54 +101,58 @@ def apply_laws(
     """
     switched = int(0)
     sliding = int(0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        v = float(n.dof_v[r][0] + alpha * n.dof_v[r][1])
+        r = views.islands.dof_row[i]
+        v = float(views.newton.dof_v[r][0] + alpha * views.newton.dof_v[r][1])
         if alpha == 0.0:
-            v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, n.y)
-        law = dof_law(rows, laws, r, v)
-        n.dof_v[r] = wp.vec2(v, law.impulse - rows.dof.impulse[r])
-        rows.dof.impulse[r] = law.impulse
-        switched += int(law.branch != laws.dof_branch[r])
-    pairs = islands.pairs[k]
+            v = row_velocity(tree, dof_leaf(views.rows, r), r, depth, views.rows.dof.B, views.newton.y)
+        law = dof_law(views.rows, views.laws, r, v)
+        views.newton.dof_v[r] = wp.vec2(v, law.impulse - views.rows.dof.impulse[r])
+        views.rows.dof.impulse[r] = law.impulse
+        switched += int(law.branch != views.laws.dof_branch[r])
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        u = float(n.pair_v[p][0] + alpha * n.pair_v[p][1])
+        p = views.islands.pair[i]
+        u = float(views.newton.pair_v[p][0] + alpha * views.newton.pair_v[p][1])
         if alpha == 0.0:
-            u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.y)
-        law = pair_law(rows, laws, p, u)
-        n.pair_v[p] = wp.vec2(u, law.impulse - rows.pair.impulse[p])
-        rows.pair.impulse[p] = law.impulse
-        switched += int(law.branch != laws.pair_branch[p])
-    touches = islands.contacts[k]
+            u = row_velocity(tree, views.rows.pair.leaf[p], p, depth, views.rows.pair.B, views.newton.y)
+        law = pair_law(views.rows, views.laws, p, u)
+        views.newton.pair_v[p] = wp.vec2(u, law.impulse - views.rows.pair.impulse[p])
+        views.rows.pair.impulse[p] = law.impulse
+        switched += int(law.branch != views.laws.pair_branch[p])
+    touches = views.islands.contacts[k]
     i = int(touches[0] + team.lane)
     while i < touches[1]:
-        c = islands.contact[i]
-        x = laws.contact_v[c] + alpha * n.contact_dv[c]
+        c = views.islands.contact[i]
+        x = views.laws.contact_v[c] + alpha * views.newton.contact_dv[c]
         if alpha == 0.0:
-            x = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.y)
-        laws.contact_v[c] = x
+            x = triple_velocity(
+                tree, views.rows.contact.leaf[c], c, depth, views.rows.contact.B, views.newton.y
+            )
+        views.laws.contact_v[c] = x
         if follow:
-            follow_bound(rows, laws, c, x)
-        triple = contact_law(rows, laws, c, x, pyramidal)
-        switched += int(triple.branch != laws.contact_branch[c])
+            follow_bound(views.rows, views.laws, c, x)
+        triple = contact_law(views.rows, views.laws, c, x, pyramidal)
+        switched += int(triple.branch != views.laws.contact_branch[c])
         limited = triple.branch & 1 == 1 and triple.branch < 7
-        sliding += int(limited or rows.contact.slip_width[c] > 0.0)
-        n.contact_dv[c] = triple.impulse - rows.contact.impulse[c]
-        rows.contact.impulse[c] = triple.impulse
-        if has_spin(rows, c):
-            s = n.spin_v[c] + alpha * n.spin_dv[c]
+        sliding += int(limited or views.rows.contact.slip_width[c] > 0.0)
+        views.newton.contact_dv[c] = triple.impulse - views.rows.contact.impulse[c]
+        views.rows.contact.impulse[c] = triple.impulse
+        if has_spin(views.rows, c):
+            s = views.newton.spin_v[c] + alpha * views.newton.spin_dv[c]
             if alpha == 0.0:
-                s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.y)
-            n.spin_v[c] = s
-            turn = spin_law(rows, laws, c, s, pyramidal)
-            switched += int(turn.branch != laws.spin_branch[c])
-            n.spin_dv[c] = turn.impulse - rows.spin.impulse[c]
-            rows.spin.impulse[c] = turn.impulse
+                s = triple_velocity(
+                    tree, views.rows.contact.leaf[c], c, depth, views.rows.spin.B, views.newton.y
+                )
+            views.newton.spin_v[c] = s
+            turn = spin_law(views.rows, views.laws, c, s, pyramidal)
+            switched += int(turn.branch != views.laws.spin_branch[c])
+            views.newton.spin_dv[c] = turn.impulse - views.rows.spin.impulse[c]
+            views.rows.spin.impulse[c] = turn.impulse
         i += lanes(team)
     sync(team)
-    push_changes(team, tree, rows, islands, k, depth, n)
+    push_changes(team, tree, views.rows, views.islands, k, depth, views.newton)
     return wp.vec2i(int(sum_lanes(team, float(switched))), int(sum_lanes(team, float(sliding))))
 
 
@@ -188,30 +160,33 @@ def apply_laws(
 def fastest_row(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
     x: wp.array(dtype=float),
 ) -> float:
     """Largest velocity of a row for x."""
     most = float(0.0)
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        most = wp.max(most, wp.abs(row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, x)))
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        most = wp.max(
+            most, wp.abs(row_velocity(tree, dof_leaf(views.rows, r), r, depth, views.rows.dof.B, x))
+        )
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        most = wp.max(most, wp.abs(row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, x)))
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        most = wp.max(
+            most, wp.abs(row_velocity(tree, views.rows.pair.leaf[p], p, depth, views.rows.pair.B, x))
+        )
+    touches = views.islands.contacts[k]
     i = int(touches[0] + team.lane)
     while i < touches[1]:
-        c = islands.contact[i]
-        v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, x)
+        c = views.islands.contact[i]
+        v = triple_velocity(tree, views.rows.contact.leaf[c], c, depth, views.rows.contact.B, x)
         most = wp.max(most, wp.max(wp.abs(v)))
-        if has_spin(rows, c):
-            s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, x)
+        if has_spin(views.rows, c):
+            s = triple_velocity(tree, views.rows.contact.leaf[c], c, depth, views.rows.spin.B, x)
             most = wp.max(most, wp.max(wp.abs(s)))
         i += lanes(team)
     return max_lanes(team, most)
@@ -221,28 +196,30 @@ def fastest_row(
 def project_step(
     team: Team,
     tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     depth: int,
-    n: wp.ref[NewtonView],
 ):
     """Velocities of all rows by the step."""
-    dofs = islands.dofs[k]
+    dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
-        r = islands.dof_row[i]
-        v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, n.step)
-        n.dof_v[r] = wp.vec2(n.dof_v[r][0], v)
-    pairs = islands.pairs[k]
+        r = views.islands.dof_row[i]
+        v = row_velocity(tree, dof_leaf(views.rows, r), r, depth, views.rows.dof.B, views.newton.step)
+        views.newton.dof_v[r] = wp.vec2(views.newton.dof_v[r][0], v)
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.step)
-        n.pair_v[p] = wp.vec2(n.pair_v[p][0], u)
-    touches = islands.contacts[k]
+        p = views.islands.pair[i]
+        u = row_velocity(tree, views.rows.pair.leaf[p], p, depth, views.rows.pair.B, views.newton.step)
+        views.newton.pair_v[p] = wp.vec2(views.newton.pair_v[p][0], u)
+    touches = views.islands.contacts[k]
     i = int(touches[0] + team.lane)
     while i < touches[1]:
-        c = islands.contact[i]
-        n.contact_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
-        if has_spin(rows, c):
-            n.spin_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.step)
+        c = views.islands.contact[i]
+        views.newton.contact_dv[c] = triple_velocity(
+            tree, views.rows.contact.leaf[c], c, depth, views.rows.contact.B, views.newton.step
+        )
+        if has_spin(views.rows, c):
+            views.newton.spin_dv[c] = triple_velocity(
+                tree, views.rows.contact.leaf[c], c, depth, views.rows.spin.B, views.newton.step
+            )
         i += lanes(team)

@@ -6,22 +6,21 @@ is stable up to a factor of 2, the masses of both ends taken together (4 for a s
 
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
-Reads: IslandView, RowsView
-Writes: UnsolvedView
+Reads: SolveViews
+Writes: SolveViews, UnsolvedView
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes
-from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import is_stuck
 from newtonsim.kernels.constraints.rows import (
     SAGGING_CONTACT,
     STRAINED_ROW,
     WEDGED_CONTACT,
     WEDGED_ROW,
-    RowsView,
     UnsolvedView,
 )
+from newtonsim.kernels.constraints.solve.views import SolveViews
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -42,104 +41,96 @@ def note_wedged(team: Team, leaf: wp.vec2i, by: int, unsolved: wp.ref[UnsolvedVi
 @wp.func(inline=False)
 def find_wedged(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    unsolved: wp.ref[UnsolvedView],
 ):
     """Record a distance of an island that bears too much, or a contact that cannot push its bodies apart."""
     strained = int(0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        if rows.pair.turn[p] * wp.abs(rows.pair.impulse[p]) > STRAINED:
+        p = views.islands.pair[i]
+        if views.rows.pair.turn[p] * wp.abs(views.rows.pair.impulse[p]) > STRAINED:
             strained = i - pairs[0] + 1
     strained = int(max_lanes(team, float(strained)))
     if strained > 0:
-        p = islands.pair[pairs[0] + strained - 1]
-        note_wedged(team, rows.pair.leaf[p], STRAINED_ROW, unsolved)
+        p = views.islands.pair[pairs[0] + strained - 1]
+        note_wedged(team, views.rows.pair.leaf[p], STRAINED_ROW, views.unsolved)
     last = int(0)
-    touches = islands.contacts[k]
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        if is_stuck(rows, islands.contact[i]):
+        if is_stuck(views.rows, views.islands.contact[i]):
             last = i - touches[0] + 1
     last = int(max_lanes(team, float(last)))
     if last > 0:
-        c = islands.contact[touches[0] + last - 1]
-        note_wedged(team, rows.contact.leaf[c], WEDGED_CONTACT, unsolved)
+        c = views.islands.contact[touches[0] + last - 1]
+        note_wedged(team, views.rows.contact.leaf[c], WEDGED_CONTACT, views.unsolved)
 
 
 @wp.func(inline=False)
 def note_wedged_push(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
     push: float,
-    unsolved: wp.ref[UnsolvedView],
 ):
     """Record the contact of an island that demands this push [m/s]."""
     last = int(0)
-    touches = islands.contacts[k]
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        if rows.contact.push[islands.contact[i]] == push:
+        if views.rows.contact.push[views.islands.contact[i]] == push:
             last = i - touches[0] + 1
     last = int(max_lanes(team, float(last)))
     if last > 0:
-        c = islands.contact[touches[0] + last - 1]
-        note_wedged(team, rows.contact.leaf[c], WEDGED_CONTACT, unsolved)
+        c = views.islands.contact[touches[0] + last - 1]
+        note_wedged(team, views.rows.contact.leaf[c], WEDGED_CONTACT, views.unsolved)
 
 
 @wp.func(inline=False)
 def note_sagging(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    unsolved: wp.ref[UnsolvedView],
 ):
     """Record the contact of an island whose load is largest for its bodies."""
     largest = float(0.0)
-    touches = islands.contacts[k]
+    touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        largest = wp.max(largest, rows.contact.weight[c][0] * rows.contact.impulse[c][0])
+        c = views.islands.contact[i]
+        largest = wp.max(largest, views.rows.contact.weight[c][0] * views.rows.contact.impulse[c][0])
     largest = max_lanes(team, largest)
     last = int(0)
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        c = islands.contact[i]
-        if rows.contact.weight[c][0] * rows.contact.impulse[c][0] == largest:
+        c = views.islands.contact[i]
+        if views.rows.contact.weight[c][0] * views.rows.contact.impulse[c][0] == largest:
             last = i - touches[0] + 1
     last = int(max_lanes(team, float(last)))
     if last > 0:
-        c = islands.contact[touches[0] + last - 1]
-        note_wedged(team, rows.contact.leaf[c], SAGGING_CONTACT, unsolved)
+        c = views.islands.contact[touches[0] + last - 1]
+        note_wedged(team, views.rows.contact.leaf[c], SAGGING_CONTACT, views.unsolved)
 
 
 @wp.func(inline=False)
 def note_contradiction(
     team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    views: wp.ref[SolveViews],
     k: int,
-    unsolved: wp.ref[UnsolvedView],
 ):
     """Record the row of an island whose push does the most work."""
     strongest = float(0.0)
-    pairs = islands.pairs[k]
+    pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        strongest = wp.max(strongest, rows.pair.impulse[p] * rows.pair.push[p])
+        p = views.islands.pair[i]
+        strongest = wp.max(strongest, views.rows.pair.impulse[p] * views.rows.pair.push[p])
     strongest = max_lanes(team, strongest)
     last = int(0)
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        if rows.pair.impulse[p] * rows.pair.push[p] == strongest:
+        p = views.islands.pair[i]
+        if views.rows.pair.impulse[p] * views.rows.pair.push[p] == strongest:
             last = i - pairs[0] + 1
     last = int(max_lanes(team, float(last)))
     if last > 0:
-        p = islands.pair[pairs[0] + last - 1]
-        note_wedged(team, rows.pair.leaf[p], WEDGED_ROW, unsolved)
+        p = views.islands.pair[pairs[0] + last - 1]
+        note_wedged(team, views.rows.pair.leaf[p], WEDGED_ROW, views.unsolved)
 
 
 @wp.func(inline=False)
