@@ -56,11 +56,9 @@ def number_unknowns(
 
     Args:
         team: The team.
-        islands: Islands.
+        views: What the solve works on; receives the result.
         k: The island.
-        w: Its world.
         articulated: Whether one of its trees has more than one joint.
-        n: Receives the numbers.
     """
     trees = views.islands.trees[k]
     start = views.newton.dense.start[team.index]

@@ -99,15 +99,12 @@ def search(
 
     Args:
         team: The team.
-        rows: All rows.
-        islands: Islands.
+        views: What the solve works on; receives the result.
         k: The island.
         start: Slope at its start, negative.
         square: Square of the step.
-        laws: What the laws of the rows depend on.
         pyramidal: Whether friction is bounded by pyramids.
         follow: Whether the bounds of friction follow the normal impulses; they stay where the search ends.
-        n: Workspace.
     """
     low = float(0.0)
     high = float(-1.0)

@@ -269,18 +269,13 @@ def find_direction(
     Args:
         team: The team.
         tree: Topology.
-        rows: All rows.
-        islands: Islands.
+        views: What the solve works on; receives the result.
         k: The island.
-        w: Its world.
         depth: Longest chain of dofs.
-        laws: What the laws of the rows depend on.
         pyramidal: Whether friction is bounded by pyramids.
         follow: Whether the bounds of friction follow the normal impulses; only a dense matrix tells.
         stale: Whether the matrix has to be set up anew.
         kept: Steps from which Broyden's correction learns.
-        n: Workspace.
-        sys: Sparse matrix, laid out for the island.
     """
     along = wp.vec3(0.0, 0.0, 0.0)
     if views.newton.dense.inverted[team.index] == 1:
@@ -326,18 +321,13 @@ def minimize(
     Args:
         team: The team.
         tree: Topology.
-        rows: All rows; receives the impulses.
-        islands: Islands.
+        views: What the solve works on; receives the result.
         k: The island.
-        w: Its world.
         depth: Longest chain of dofs.
-        laws: What the laws of the rows depend on.
         pyramidal: Whether friction is bounded by pyramids.
         tolerance: Residual that is good enough [m/s or rad/s].
         most: Most factorizations.
         factorized: Whether the system holds a factor that may be used again.
-        n: Workspace.
-        sys: Matrix, laid out for the island.
     """
     found = Minimum()
     stale = not factorized
