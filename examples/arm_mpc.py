@@ -6,7 +6,6 @@ Each control is the best of 48 motions over half a second. Writes a plot. Run it
 
 import pathlib
 import sys
-import time
 
 import numpy as np
 
@@ -30,22 +29,18 @@ def main(folder: pathlib.Path = pathlib.Path()) -> None:
     calm = optimize.JointCost(velocity=0.05)
     problem = optimize.Problem(arm, [place, calm], horizon=12, dt=0.02, hold=2, inputs="joint_act")
     controller = optimize.Controller(optimize.MPPI(problem, samples=48, noise=0.1, knots=2))
-    sim = problem.make_simulator()
-    path, seconds = [], []
-    for t in range(200):
+
+    def aim(t: int) -> None:
         place.target = circle[t + 1 : t + 13]
-        begun = time.perf_counter()
-        control = controller(sim.state)
-        seconds.append(time.perf_counter() - begun)
-        problem.apply(sim, control)
-        sim.step()
-        path.append(sim.state.body_q.numpy()[8, :3].copy())
-    away = np.linalg.norm(np.array(path) - circle[1:201], axis=1)[50:]
-    print(f"{1.0 / np.median(seconds):.0f} controls a second")
+
+    motion = controller.run(200, each=aim)
+    print(motion)
+    path = motion.body_q[1:, 8, :3]
+    away = np.linalg.norm(path - circle[1:201], axis=1)[50:]
     print(f"{1000 * away.mean():.0f} mm from the target, at most {1000 * away.max():.0f} mm")
     figure = Figure(figsize=(6.0, 6.0), layout="constrained")
     axes = figure.add_subplot(aspect="equal", xlabel="y [m]", ylabel="z [m]")
-    axes.plot(*circle[:, 1:].T, "k:", *np.array(path)[:, 1:].T)
+    axes.plot(*circle[:, 1:].T, "k:", *path[:, 1:].T)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "arm_mpc.png", dpi=120)
     assert away.max() < 0.05, "the arm should follow"

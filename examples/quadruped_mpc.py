@@ -6,7 +6,6 @@ plot. Run it with ``python -m newtonsim.examples quadruped_mpc [FOLDER]``; it ne
 
 import pathlib
 import sys
-import time
 
 import numpy as np
 
@@ -20,8 +19,6 @@ SPEED, STEPS, HORIZON = 0.3, 100, 8
 
 def main(folder: pathlib.Path = pathlib.Path()) -> None:
     """Walk for 4 s, and check how far; say how fast the controller was."""
-    from matplotlib.figure import Figure
-
     robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
     parse_mjcf(asset_path("quadruped.xml"), robot, floating=None, ignore_inertial_definitions=False)
     stand = robot.keyframes[0]
@@ -34,23 +31,15 @@ def main(folder: pathlib.Path = pathlib.Path()) -> None:
     posture = optimize.ControlCost(0.3, reference=stand["joint_act"])
     problem = optimize.Problem(robot, [trunk, calm, posture], HORIZON, dt=0.01, hold=4, inputs="joint_act")
     controller = optimize.Controller(optimize.MPPI(problem, samples=32, noise=0.25, knots=3))
-    sim, path, seconds = problem.make_simulator(), [], []
-    for t in range(STEPS):
+
+    def lead(t: int) -> None:
         trunk.target = way[t + 1 : t + 1 + HORIZON]
-        begun = time.perf_counter()
-        control = controller(sim.state)
-        seconds.append(time.perf_counter() - begun)
-        problem.apply(sim, control)
-        sim.step()
-        path.append(sim.state.joint_q.numpy()[:3].copy())
-    path = np.array(path)
-    print(f"{1.0 / np.median(seconds):.0f} controls a second, where 25 are needed")
+
+    motion = controller.run(STEPS, each=lead)
+    print(motion)
+    path = motion.joint_q[1:, :3]
     print(f"walked {path[-1, 0]:.2f} m of {way[STEPS, 0]:.2f} m, {abs(path[-1, 1]):.2f} m off to the side")
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    axes = figure.add_subplot(xlabel="time [s]", ylabel="way [m]")
-    axes.plot(0.04 * np.arange(1, STEPS + 1), path[:, 0], 0.04 * np.arange(len(way)), way[:, 0], ":")
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "quadruped_mpc.png", dpi=120)
+    motion.plot(folder / "quadruped_mpc.png")
     assert abs(path[-1, 0] - way[STEPS, 0]) < 0.2, "the robot should walk as far as it was told"
     assert path[:, 2].min() > 0.2, "and not fall"
 

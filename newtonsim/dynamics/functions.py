@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from newtonsim.dynamics.quantities import Dynamics
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.trees import energy
 from newtonsim.kinematics import check_length
 from newtonsim.runtime.active_tape import active_tape
@@ -78,6 +81,25 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
 def bias(model: Model, state: State) -> wp.array:
     """Generalised forces without acceleration, see `Dynamics.bias`."""
     return wp.clone(dynamics_of(model).bias(state))
+
+
+def holding_forces(model: Model, joint_q: npt.ArrayLike) -> np.ndarray:
+    """Return the generalised forces that hold a model still against gravity, (joint_dof_count,).
+
+    Args:
+        model: The model.
+        joint_q: Joint coordinates, shape (joint_coord_count,).
+
+    Raises:
+        NewtonsimError: They have the wrong length.
+    """
+    q = np.asarray(joint_q, np.float32)
+    if q.shape != (model.joint_coord_count,):
+        raise NewtonsimError(f"joint_q: expected shape ({model.joint_coord_count},), got {q.shape}")
+    state = model.state()
+    state.joint_q.assign(q)
+    state.joint_qd.zero_()
+    return dynamics_of(model).bias(state).numpy().copy()
 
 
 def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None) -> wp.array:

@@ -10,7 +10,7 @@ from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, Ke
 from newtonsim.optimize.fddp import FDDP
 from newtonsim.optimize.identification import Identification, Identified, LogCost
 from newtonsim.optimize.ilqr import ILQR
-from newtonsim.optimize.mpc import Controller
+from newtonsim.optimize.mpc import ControlledMotion, Controller
 from newtonsim.optimize.multiple_shooting import MultipleShooting
 from newtonsim.optimize.parameters import Parameter
 from newtonsim.optimize.problem import Problem
@@ -30,6 +30,7 @@ __all__ = [
     "ContactForceCost",
     "ControlCost",
     "ControlRateCost",
+    "ControlledMotion",
     "Controller",
     "Cost",
     "CostView",

@@ -39,10 +39,12 @@ class Motion(NamedTuple):
     Attributes:
         joint_q: Coordinates before the first control and after each, (horizon + 1, C).
         joint_qd: Velocities, likewise, (horizon + 1, N).
+        body_q: World poses of the bodies, likewise, (horizon + 1, B, 7) [m, quaternion xyzw].
     """
 
     joint_q: np.ndarray
     joint_qd: np.ndarray
+    body_q: np.ndarray
 
 
 class Problem:
@@ -177,7 +179,7 @@ class Problem:
             start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
 
         Returns:
-            Coordinates and velocities before the first control and after each.
+            Coordinates, velocities and poses before the first control and after each.
 
         Raises:
             NewtonsimError: They have another shape, or are not finite.
@@ -188,13 +190,13 @@ class Problem:
         sim.state.joint_q.assign(q)
         sim.state.joint_qd.assign(qd)
         eval_fk(sim.model, sim.state.joint_q, sim.state.joint_qd, None, sim.state)
-        states = [(q, qd)]
+        states: list[tuple[np.ndarray, ...]] = [(q, qd, sim.state.body_q.numpy().copy())]
         for row in rows:
             self.apply(sim, row)
             sim.step()
-            states.append((sim.state.joint_q.numpy().copy(), sim.state.joint_qd.numpy().copy()))
-        q, qd = (np.array(x, np.float64) for x in zip(*states, strict=True))
-        return Motion(q, qd)
+            arrays = (sim.state.joint_q, sim.state.joint_qd, sim.state.body_q)
+            states.append(tuple(array.numpy().copy() for array in arrays))
+        return Motion(*(np.array(x, np.float64) for x in zip(*states, strict=True)))
 
     def read_start(self, start: Start) -> tuple[np.ndarray, np.ndarray]:
         """Return joint_q (C,) and joint_qd (N,) of a start, float32.

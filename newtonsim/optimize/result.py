@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,34 +60,57 @@ class Result:
         gap = f", gaps of up to {self.gaps[-1]:.2g} left" if open_gaps and self.gaps else ""
         return f"{self.status}: {costs} in {self.iterations} iterations, {self.seconds:.2f} s{gap}"
 
-    def plot(self) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the cost by iteration, and coordinates, velocities and controls over time.
 
         Needs the `plot` extra (matplotlib).
 
+        Args:
+            path: File to save it as, in a folder that is made if it does not exist; None for none.
+
         Returns:
-            The `matplotlib.figure.Figure`; save it with `figure.savefig(path)`.
+            The `matplotlib.figure.Figure`.
 
         Raises:
             ImportError: The extra is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("plot needs matplotlib: pip install 'newtonsim[plot]'") from error
-        figure = Figure(figsize=(11.0, 6.0), layout="constrained")
-        cost, q, control, qd = figure.subplots(2, 2).reshape(-1)
+        figure, cost = motion_figure(self.joint_q, self.joint_qd, self.controls, self.interval)
         history = np.array(self.history)
         cost.plot(history, marker=".")
         finite = history[np.isfinite(history)]
         cost.set(xlabel="iteration", ylabel="cost", title=str(self))
         if len(finite) and finite.min() > 0.0:
             cost.set_yscale("log")
-        times = self.interval * np.arange(len(self.joint_q))
-        q.plot(times, self.joint_q)
-        q.set(xlabel="time [s]", ylabel="joint_q [rad or m]")
-        qd.plot(times, self.joint_qd)
-        qd.set(xlabel="time [s]", ylabel="joint_qd [rad/s or m/s]")
-        control.step(times, np.concatenate([self.controls, self.controls[-1:]]), where="post")
-        control.set(xlabel="time [s]", ylabel="controls")
+        save_figure(figure, path)
         return figure
+
+
+def motion_figure(
+    joint_q: np.ndarray, joint_qd: np.ndarray, controls: np.ndarray, interval: float
+) -> tuple[Any, Any]:
+    """Return a figure of a motion and its controls over time, and axes left free for something else.
+
+    Raises:
+        ImportError: The `plot` extra is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plot needs matplotlib: pip install 'newtonsim[plot]'") from error
+    figure = Figure(figsize=(11.0, 6.0), layout="constrained")
+    free, q, control, qd = figure.subplots(2, 2).reshape(-1)
+    times = interval * np.arange(len(joint_q))
+    q.plot(times, joint_q)
+    q.set(xlabel="time [s]", ylabel="joint_q [rad or m]")
+    qd.plot(times, joint_qd)
+    qd.set(xlabel="time [s]", ylabel="joint_qd [rad/s or m/s]")
+    control.step(times, np.concatenate([controls, controls[-1:]]), where="post")
+    control.set(xlabel="time [s]", ylabel="controls")
+    return figure, free
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str] | None) -> None:
+    """Save a figure, if a path is given, in a folder that is made if it does not exist."""
+    if path is not None:
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120)

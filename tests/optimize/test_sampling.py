@@ -169,6 +169,32 @@ def test_a_controller_swings_a_pendulum_up_that_is_too_weak_to_lift_it(device):
     assert abs(float(sim.state.joint_qd.numpy()[0])) < 0.5
 
 
+def test_a_controller_runs_as_its_calls_one_by_one_do(device):
+    """Sampling has a seed, so that both find the same controls; the target moves meanwhile."""
+
+    def controller():
+        problem = cart_problem(device)
+        return optimize.Controller(optimize.MPPI(problem, samples=16, noise=2.0)), problem
+
+    called, problem = controller()
+    sim, path, controls = problem.make_simulator(), [], []
+    for _ in range(12):
+        controls.append(called(sim.state))
+        problem.apply(sim, controls[-1])
+        sim.step()
+        path.append(sim.state.body_q.numpy().copy())
+    told = []
+    motion = controller()[0].run(12, each=told.append)
+    assert told == list(range(12))
+    np.testing.assert_array_equal(motion.controls, controls)
+    np.testing.assert_array_equal(motion.body_q[1:], path)
+    assert motion.joint_q.shape == (13, 1)
+    assert (motion.seconds > 0.0).all()
+    assert f"where {1.0 / small.H:.0f} are needed" in str(motion)
+    with pytest.raises(NewtonsimError, match="steps"):
+        called.run(0)
+
+
 def test_shift_moves_controls_on(device):
     mppi = optimize.MPPI(cart_problem(device), samples=4)
     mppi.controls = np.arange(20.0)[:, None]

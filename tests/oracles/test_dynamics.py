@@ -53,6 +53,15 @@ def differences(count: int, function: Callable[[np.ndarray], np.ndarray]) -> np.
     return np.stack([(function(step) - function(-step)) / (2.0 * SPAN) for step in steps], axis=-1)
 
 
+def test_holding_forces_are_those_of_gravity(case: Case):
+    case.draw(0)
+    still = np.zeros(case.dof_count)
+    expected = case.oracle.inverse_dynamics(case.q, still, still, np.zeros((case.model.body_count, 6)))
+    assert error(dynamics.holding_forces(case.model, case.q), expected) < TOLERANCE
+    with pytest.raises(NewtonsimError, match="joint_q: expected shape"):
+        dynamics.holding_forces(case.model, case.q[:-1])
+
+
 def test_derivatives_of_inverse_dynamics(drawn: Case):
     quantities = dynamics.Dynamics(drawn.model)
     qdd = drawn.vector.astype(np.float64)
