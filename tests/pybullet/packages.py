@@ -17,8 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-PACKAGES = ("panda_gym", "pybullet_envs_gymnasium")
-LEFT_OUT = ("Dense", "Joints", "DeepMimic")
+PACKAGES = (
+    "panda_gym",
+    "pybullet_envs_gymnasium",
+    "lanro_gym",
+    "bullet_safety_gym",
+    "gym_pybullet_drones",
+)
+LEFT_OUT = ("Dense", "Joints", "DeepMimic", "NL")
 """Variants of the same scenes, and what needs files of other packages."""
 STEPS, SEEDS = 100, 10
 TOLERANCES = (1.0e-3, 1.0e-2)
@@ -44,6 +50,15 @@ def environments(package: str) -> list[str]:
     )
 
 
+def random_action(space, rng: np.random.Generator) -> np.ndarray | int:
+    """An action, evenly from a space; from -1 to 1 where that has no bounds."""
+    if not space.shape:
+        return int(rng.integers(space.n))
+    bounded = np.isfinite(space.low) & np.isfinite(space.high)
+    low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
+    return (low + 0.5 * (high - low) * (1.0 + rng.uniform(-1.0, 1.0, space.shape))).astype(np.float32)
+
+
 def returns(name: str, seeds: int) -> list[float]:
     """Sum of rewards of some episodes with random actions, at most `STEPS` steps each."""
     import gymnasium
@@ -52,11 +67,12 @@ def returns(name: str, seeds: int) -> list[float]:
     found = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
+        np.random.seed(seed)  # noqa: NPY002 - some environments draw from here
         environment.reset(seed=seed)
         space, total = environment.action_space, 0.0
         for _ in range(STEPS):
-            action = rng.uniform(-1.0, 1.0, space.shape) if space.shape else rng.integers(space.n)
-            _, reward, terminated, *_ = environment.step(np.float32(action) if space.shape else int(action))
+            action = random_action(space, rng)
+            _, reward, terminated, *_ = environment.step(action)
             total += float(reward)
             if terminated:
                 break

@@ -624,7 +624,9 @@ def test_what_is_negative_stays_in_its_own_world(sim):
     assert sim.getConstraintInfo(held)[10].tolist() == [5.0, 9.0, 7.0, 9.0]
 
 
-@pytest.mark.parametrize("vectors", [[[1.0, 2.0], [3.0]], ["a", "b", "c"], np.zeros((W, 2))])
+@pytest.mark.parametrize(
+    "vectors", [[[1.0, 2.0], [3.0]], ["a", "b", "c"], np.zeros((W, 2)), np.zeros((W + 1, 3))]
+)
 def test_gravity_that_is_no_vectors_is_refused(sim, vectors):
     with pytest.raises(p.error, match=rf"gravX: expected .* vectors in shape \(3,\) or \({W}, 3\), got "):
         sim.setGravity(vectors)

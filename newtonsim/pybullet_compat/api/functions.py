@@ -241,15 +241,15 @@ def _set_gravity(generated: Callable) -> Callable:
 
     def setGravity(*args: Any, **keywords: Any) -> object:
         client = table.TABLE.get(keywords.get("physicsClientId", 0))
-        named = keywords.get("worlds") is not None
-        if len(args) == 1 and has_axes(args[0]) and client and (client.num_worlds > 1 or named):
-            expected = "a number, one for each world, or vectors in shape (3,) or "
-            expected += f"({client.num_worlds}, 3)"
+        worlds = keywords.get("worlds")
+        if len(args) == 1 and has_axes(args[0]) and client and (client.num_worlds > 1 or worlds is not None):
+            count = client.num_worlds if worlds is None else len(chosen_worlds(worlds, client.num_worlds))
+            expected = f"a number, one for each world, or vectors in shape (3,) or ({count}, 3)"
             try:
                 vectors = np.asarray(args[0], np.float64)
             except (TypeError, ValueError):
                 raise error(f"gravX: expected {expected}, got something other than numbers.") from None
-            if vectors.shape[-1] != 3 or vectors.ndim > 2:
+            if vectors.shape not in ((3,), (count, 3)):
                 raise error(f"gravX: expected {expected}, got shape {vectors.shape}.")
             args = tuple(vectors.T)
         return generated(*args, **keywords)
