@@ -137,7 +137,8 @@ def _activations(frame: Keyframe, scene: Scene, report: ImportReport) -> list[fl
     left = iter(frame.act.tolist())
     found = [next(left) if count else 0.0 for count in counts]
     if any(a for a, one in zip(found, report.actuators, strict=True) if one["actuator"] is not None):
-        report.approximated(frame.node, "actuators of the model start without the act of the keyframe")
+        what = "MuJoCoSolver starts actuators of the model without the act of the keyframe"
+        report.approximated(frame.node, what)
     return found
 
 
@@ -153,6 +154,7 @@ def _start_actuators(
             builder.tendon_act[actuator["tendon"]] += _input(value, actuator)
         if actuator["actuator"] is not None:
             builder.actuator_ctrl[actuator["actuator"]] = value
+            builder.actuator_act[actuator["actuator"]] = start
         for part in ("activation", "law"):
             if actuator[part] is not None:
                 actuator[part] |= {"initial": value, "start": start}

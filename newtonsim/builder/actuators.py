@@ -154,6 +154,7 @@ class ActuatorMethods(BuilderLists):
         frame: Sequence | wp.transform | None = None,
         reference: Sequence | wp.transform | None = None,
         action: float = 0.0,
+        activation: float = 0.0,
         key: str | None = None,
     ) -> int:
         """Add an actuator, which acts in addition to what drives joints and tendons.
@@ -171,6 +172,7 @@ class ActuatorMethods(BuilderLists):
             frame: Frame in the first body, a transform (7,); None for that of the body.
             reference: Frame of reference in the second body; None for none.
             action: Initial control input.
+            activation: Initial activation, of states of the model; MuJoCoSolver starts with none.
             key: Name.
 
         Returns:
@@ -202,6 +204,7 @@ class ActuatorMethods(BuilderLists):
         self.actuator_has_reference.append(int(reference is not None))
         self.actuator_reference.append(as_warp_transform(reference, f"actuator '{key}': reference"))
         self.actuator_ctrl.append(float(action))
+        self.actuator_act.append(float(activation))
         self.actuator_key.append(key)
         return index
 

@@ -245,6 +245,7 @@ class ModelArrays:
     actuator_has_reference: wp.array[wp.int32]
     actuator_reference: wp.array[wp.transform]
     actuator_ctrl: wp.array[wp.float32]
+    actuator_act: wp.array[wp.float32]
     actuator_key: Column
     soft_contact_particle: wp.array[wp.int32]
     soft_contact_shape: wp.array[wp.int32]
@@ -480,4 +481,5 @@ class BuilderColumns:
     actuator_has_reference: ColumnAttribute
     actuator_reference: ColumnAttribute
     actuator_ctrl: ColumnAttribute
+    actuator_act: ColumnAttribute
     actuator_key: ColumnAttribute

@@ -651,6 +651,7 @@ _ACTUATOR = [
     ArraySpec("actuator_has_reference", "actuator", wp.int32, "", "Whether there is a frame of reference"),
     ArraySpec("actuator_reference", "actuator", wp.transform, "m", "Frames of reference in the second ones"),
     ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Initial control inputs", grad=True),
+    ArraySpec("actuator_act", "actuator", wp.float32, "", "Initial activations", grad=True),
     ArraySpec("actuator_key", "actuator", None, "", "Names"),
 ]
 

@@ -102,6 +102,27 @@ def test_motion_is_that_of_mujoco(case: str):
     assert effect > 0.01
 
 
+def test_activations_start_as_in_a_keyframe():
+    """An integrator and a filter on one hinge, whose activations are given, and a second from there."""
+    text = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><body name="a"><joint name="j"
+      axis="0 1 0" damping=".1"/><inertial pos="0 0 0" mass="1" diaginertia=".1 .1 .1"/></body></worldbody>
+      <actuator><general joint="j" dyntype="integrator" gainprm=".1"/><general joint="j" dyntype="filter"
+      dynprm=".2" gainprm=".3"/></actuator>
+      <keyframe><key name="k" qpos=".1" act=".4 .7" ctrl="-.5 .2"/></keyframe></mujoco>"""
+    reference = mujoco.MjModel.from_xml_string(text)
+    reference.opt.integrator = int(mujoco.mjtIntegrator.mjINT_DISCRETE)
+    data = mujoco.MjData(reference)
+    mujoco.mj_resetDataKeyframe(reference, data, 0)
+    mujoco.mj_step(reference, data, 1000)
+    builder, report = read(text, keyframe="k")
+    model = builder.finalize("cpu")
+    simulator = Simulator(model, solver_from_report(report, model, 0.001), 0.001)
+    np.testing.assert_allclose(simulator.state.actuator_act.numpy(), [0.4, 0.7], rtol=1e-6)
+    simulator.step(1000)
+    np.testing.assert_allclose(simulator.state.joint_q.numpy(), data.qpos, atol=1e-4)
+    np.testing.assert_allclose(simulator.state.actuator_act.numpy(), data.act, atol=1e-4)
+
+
 def test_a_body_is_pressed_onto_what_it_touches():
     """A box under a ceiling stays there if it is pressed with more than its weight, and falls otherwise."""
     text = """<mujoco><worldbody><geom type="box" size="1 1 .1" pos="0 0 1.1"/>
