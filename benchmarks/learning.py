@@ -2,11 +2,15 @@
 
     python benchmarks/learning.py [--names CartPole Ant] [--seeds 0 1 2] [--samples N] [--folder OUT]
         [--threads N] [--device cpu] [--short] [--plot OUT.png] [--json OUT]
+    python benchmarks/learning.py --drawn RESULTS.json --plot OUT.png
     python benchmarks/learning.py --transfer [--policies velocity hover] [--short] [--alone] [--json OUT]
 
 Every run learns with the settings of its environment. The return of a curve is the mean of the last 100 whole
 episodes, with the noise of exploration. At the end the best policy plays 128 episodes without noise, from
 other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
+
+With --drawn nothing is learned: curves of a file of --json are drawn. Each picture says when and on what machine
+they were measured.
 
 With --transfer nothing is learned: the policies that ship play in other engines what they play here, by the
 code of `newtonsim transfer`, and those that walk also play here as in their training, or on terrain.
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import json
 import math
 from pathlib import Path
 
@@ -41,12 +46,20 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs"), help="where runs go (default: runs)")
     parser.add_argument("--threads", type=int, default=cores(), help="threads of physics and networks")
     parser.add_argument("--plot", metavar="OUT.png", help="draw the curves")
+    parser.add_argument(
+        "--drawn", type=Path, metavar="RESULTS.json", help="draw only, what was measured before"
+    )
     parser.add_argument("--transfer", action="store_true", help="the policies that ship, in other engines")
     shipped = [policy.name for policy in policies.SHIPPED]
     parser.add_argument("--policies", nargs="+", choices=shipped, default=shipped, help="of --transfer")
     options = parser.parse_args()
     if options.transfer:
         play_elsewhere(options)
+        return
+    if options.drawn:
+        if not options.plot:
+            parser.error("--drawn needs --plot OUT.png")
+        plot(measured(options.drawn), options.plot)
         return
     absent = missing("rsl_rl")
     if absent:
@@ -57,7 +70,8 @@ def main() -> None:
     header += ("reaches", "after", "after s", "best policy")
     print(table(header, [[shown(value) for value in list(row.values())[: len(header)]] for row in rows]))
     if options.plot:
-        plot(rows, options.plot)
+        here = machine(options.device)
+        plot([{**row, "measured": f"{here['date']}, {here['cpu']}"} for row in rows], options.plot)
     write_json(options.json, rows, options.device)
 
 
@@ -145,26 +159,42 @@ def nothing(value: float) -> float | None:
     return round(float(value), 3) if math.isfinite(value) else None
 
 
+def measured(path: Path) -> list[dict]:
+    """Return the rows with curves of a file of results, each with when and where it was measured."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    here = f"{found['machine']['date']}, {found['machine']['cpu']}"
+    tables = found["results"].values() if isinstance(found["results"], dict) else [found["results"]]
+    rows = [row for table in tables for row in table if isinstance(row, dict) and "curve" in row]
+    return [{"measured": here, **row} for row in rows]
+
+
 def plot(rows: list[dict], path: str) -> None:
-    """Draw the returns over time, a picture for each environment and a line for each seed."""
+    """Draw the returns over samples, a picture for each environment and a line for each seed."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row["environment"] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 3), squeeze=False)
-    for name, axis in zip(names, axes[0], strict=True):
-        for row in (row for row in rows if row["environment"] == name):
+    columns = min(3, len(names))
+    shape = math.ceil(len(names) / columns), columns
+    figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 3.2 * shape[0]), squeeze=False)
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for name, axis in zip(names, axes.flat):
+        own = [row for row in rows if row["environment"] == name]
+        for row in own:
             values = [np.nan if value is None else value for value in row["curve"]["return"]]
-            axis.plot(np.array(row["curve"]["seconds"]) / 60.0, values, label=f"seed {row['seed']}")
+            axis.plot(np.array(row["curve"]["samples"]) / 1e6, values, label=f"seed {row['seed']}")
         goal = SOLVED.get(name)
         if goal:
             axis.axhline(goal, color="grey", linewidth=0.8, linestyle=":")
-        axis.set(title=name, xlabel="minutes")
+        axis.set_title(f"{name}\n{'; '.join(dict.fromkeys(row['measured'] for row in own))}", fontsize=9)
+        axis.set_xlabel("samples [M]")
+        axis.set_ylabel("return, with noise")
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("return of the last 100 episodes")
-    axes[0][0].legend()
+        axis.legend(fontsize=8)
+    figure.tight_layout()
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
 

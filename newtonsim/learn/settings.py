@@ -229,9 +229,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "TurnInHand": {
         **_SMALL,
         "steps": 32,
-        "samples": 30_000_000,
+        "samples": 2_000_000,
         "entropy": 2.0e-3,
         "init_std": 0.5,
+        "final_std": 0.1,
         "reward_scale": 2.0,
     },
     "Racecar": {"num_envs": 256, "steps": 32, "samples": 2_000_000, "hidden": (64, 64), "reward_scale": 0.1},

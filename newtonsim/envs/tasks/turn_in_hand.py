@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from newtonsim.builder import ModelBuilder
     from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
 
 _PALM, _REST = (1.0, 0.0, 0.0), (0.0338, 0.0, -0.0145)  # of the robot by default, in the frame of its base
 _HEIGHT = 0.25  # [m] of the palm's origin, so that cubes have room to fall
@@ -33,6 +34,8 @@ _BENT = 0.1
 """Share of the way to the middle between their limits by which fingers bend a little."""
 _AGREE = 0.3
 """Length of the mean way of fingers, as a share of the mean length, below which they bend to no side."""
+_MARGIN = 0.002
+"""Gap below which there are contacts [m]: within 10 mm, as by default, a finger is next to most others."""
 _STILL = 1.0e-6
 """Length below which it is rounding [m]."""
 
@@ -45,7 +48,8 @@ class TurnInHand(TermTask):
     `rest` [m] from the origin of the base to its middle in the frame of the base, moved by up to `offset` [m]
     to each side, and turned by up to `cube_turn` [rad]. Without `rest` it lies on the shapes of the base,
     halfway between their middle and the roots of the fingers. Actions within ±1 move the targets of the
-    drives by up to `action_scale` [rad], 20 times a second.
+    drives by up to `action_scale` [rad], 20 times a second. At home, the tips of fingers should be beside the
+    cube: a policy finds only what its noise touches.
 
     Observations: "angles", "rates", "targets" (angles that the drives aim at, from home), "cube" (from the
     place of rest to the cube), "cube_axes" (its rotation matrix), "cube_velocity", "cube_spin" (in its axes).
@@ -65,8 +69,8 @@ class TurnInHand(TermTask):
     name = "TurnInHand"
     zoo = "allegro_like"
     fixed_base = True
-    dt = 0.005
-    frame_skip = 10
+    dt = 0.01
+    frame_skip = 5
     episode_steps = 400
     camera_eye, camera_target = (0.30, -0.32, 0.55), (-0.02, 0.0, 0.27)
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -173,6 +177,11 @@ class TurnInHand(TermTask):
         at = 0.5 * (middle + np.mean(roots, axis=0)) if roots else middle
         at[2] = high[2] + 0.5 * self.options["width"]
         return tuple((at @ axes).tolist())
+
+    def bind(self, model: Model) -> None:
+        """See `Task.bind`."""
+        super().bind(model)
+        model.rigid_contact_margin = _MARGIN
 
     def sensors(self) -> Mapping[str, Sensor]:
         """See `Task.sensors`."""

@@ -493,7 +493,7 @@ ZOO: dict[str, Robot] = {
     "fr3_like": Robot(
         _zoo("fr3_like"), "hand", joints="joint?", keyframe="home", floating=False, action_scale=0.05
     ),
-    "allegro_like": Robot(_zoo("allegro_like"), "palm", keyframe="home", floating=False, action_scale=0.1),
+    "allegro_like": Robot(_zoo("allegro_like"), "palm", keyframe="cupped", floating=False, action_scale=0.1),
     "crazyflie_like": Robot(
         _zoo("crazyflie_like"),
         "drone",
