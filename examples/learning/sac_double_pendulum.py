@@ -1,10 +1,12 @@
 """Eight double pendulums learn to stand by SAC of stable-baselines3, in about a minute on one core.
 
 Run it with ``python -m newtonsim.examples.learning.sac_double_pendulum``; it needs
-``newtonsim[stable-baselines3]``.
+``newtonsim[stable-baselines3]``. With ``--policy pendulum.onnx`` it writes a policy, which ``newtonsim
+play pendulum.onnx`` shows (``newtonsim[learn]``).
 """
 
 import argparse
+from collections.abc import Callable
 
 import torch
 from stable_baselines3 import SAC
@@ -17,12 +19,25 @@ NAME = "InvertedDoublePendulum"
 """Its return is at most 9360: an episode is over when the tip falls, at the latest after 1000 steps."""
 
 
-def main(samples: int = 20_000, episodes: int = 16) -> None:
+def policy_of(model: SAC) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function from observations (n, ...) to the actions of the environment, without noise."""
+    low, high = (torch.as_tensor(bound) for bound in (model.action_space.low, model.action_space.high))
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        # distributions check numbers, which no graph can
+        mean = model.policy.actor.get_action_dist_params(obs)[0]
+        return low + 0.5 * (torch.tanh(mean) + 1.0) * (high - low)
+
+    return act
+
+
+def main(samples: int = 20_000, episodes: int = 16, policy: str | None = None) -> None:
     """Train, and print the return before and after.
 
     Args:
         samples: Actions of all worlds together.
         episodes: Episodes of each evaluation.
+        policy: Where the policy is written, an ONNX file; None for nowhere.
     """
     torch.set_num_threads(1)
     env = Sb3Env(envs.make(NAME, num_envs=8, device="cpu"))
@@ -42,6 +57,10 @@ def main(samples: int = 20_000, episodes: int = 16) -> None:
     model.learn(samples)
     after = evaluate_policy(model, trials, episodes)[0]
     print(f"return {before:.0f} before, {after:.0f} after {samples} actions")
+    if policy is not None:
+        from newtonsim.learn import save_policy
+
+        save_policy(policy, policy_of(model), NAME, samples=samples)
     assert after > 10.0 * before, "the pendulums should stand longer"
 
 
@@ -49,4 +68,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Double pendulums learn to stand.")
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--episodes", type=int, default=16)
+    parser.add_argument("--policy", metavar="OUT.onnx")
     main(**vars(parser.parse_args()))
