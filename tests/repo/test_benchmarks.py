@@ -122,6 +122,21 @@ def test_help(name: str, monkeypatch, capsys):
     assert "--short" in capsys.readouterr().out
 
 
+def test_curves_of_results_are_drawn_with_date_and_machine(monkeypatch, tmp_path):
+    """Those of the file, but for rows that have their own."""
+    results, drawn = tmp_path / "results.json", tmp_path / "drawn.png"
+    curve = {"samples": [1e6, 2e6], "seconds": [1.0, 2.0], "return": [None, 3.0]}
+    rows = [{"environment": "Ant", "seed": seed, "curve": curve} for seed in (0, 1)]
+    rows[1]["measured"] = "1999-12-31, Z80"
+    results.write_text(json.dumps({"machine": {"date": "2000-01-01", "cpu": "6502"}, "results": rows}))
+    learning = importlib.import_module("learning")
+    assert [row["measured"] for row in learning.measured(results)] == ["2000-01-01, 6502", "1999-12-31, Z80"]
+    run("learning", ["--drawn", str(results), "--plot", str(drawn)], monkeypatch)
+    assert drawn.stat().st_size > 1000
+    ours = learning.measured(ROOT / "benchmarks" / "results" / "learning.json")
+    assert {row["environment"] for row in ours} >= {"Ant", "CartPole", "HalfCheetah", "Quadruped"}
+
+
 def test_results_page_has_a_place_for_every_table():
     publish = importlib.import_module("publish")
     page = (ROOT / "benchmarks" / "results" / "README.md").read_text()
