@@ -183,6 +183,16 @@ def tiled() -> newtonsim.ModelBuilder:
     return builder
 
 
+def wedged() -> newtonsim.ModelBuilder:
+    """A box in a gap narrower than itself."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(origin=wp.transform((0.01, 0.0, 0.0), wp.quat_identity()))
+    builder.add_shape_box(body, hx=0.08, hy=0.08, hz=0.08)
+    for x in (-0.55, 0.55):
+        builder.add_shape_box(-1, pos=(x, 0.0, 0.0), hx=0.5, hy=1.0, hz=1.0)
+    return builder
+
+
 def tilted_rods() -> newtonsim.ModelBuilder:
     """Worlds with a rod each, one end of which bounces off the ground."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -290,6 +300,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "crawler": lambda: contact_scene(crawler(), 0),
     "boxes in each other": lambda: contact_scene(boxes(2.0e-3), 0),
     "a box in the ground": lambda: contact_scene(boxes(2.0e-3, count=1), 0),
+    "a wedged box": lambda: contact_scene(wedged(), 0),
     "a load that is lifted": lifted_load_scene,
     "boxes that fall": lambda: contact_scene(boxes(-1.0e-3), 6),
     "boxes that bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3),
@@ -350,7 +361,7 @@ def argument_of(command: wp.Launch, name: str) -> wp.array:
     entry = array.numpy()[0]
     for part in path:
         entry = entry[part]
-    (found,) = {one.ptr: one for one in array.pointed_to if one.ptr == entry["data"]}.values()
+    (found,) = {one.ptr: one for one in array.pointed_to if (one.ptr or 0) == entry["data"]}.values()
     return found
 
 

@@ -179,7 +179,6 @@ def sweep_apart(
             note_wedged_push(team, views, k, pushes)
             return_to_centres(team, views.rows, views.islands, k, views.laws)
             copy_island(team, views.islands, k, views.newton.z, views.moving.z)
-            sync(team)
             share = float(SOFT_APART)
             sweeps = 0
     add_pushes(team, views, k, -1.0)
