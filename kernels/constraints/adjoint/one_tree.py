@@ -17,8 +17,8 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-MOST_DOFS = 128
-"""Degrees of freedom above which a tree is factorized sparsely: dense factors take time by their cube."""
+# degrees of freedom above which a tree is factorized sparsely: dense factors take time by their cube
+MOST_DOFS = wp.constant(128)
 
 
 @wp.struct
@@ -63,17 +63,15 @@ _EXPANDED = """
     if (islands.trees.data[k][1] - islands.trees.data[k][0] != 1) return false;
     """
     + _MATRIX
-    + f"""
-    if (n > {MOST_DOFS}) return false;
-    """
     + """
+    if (n > most) return false;
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < ld; ++j) M[i * ld + j] = i == j ? 1.0 : 0.0;
     return true;
     """
 )
-def begin_matrix(islands: wp.ref[IslandView], s: wp.ref[OneTreeView], k: int) -> bool:
-    """Set the matrix of island k to the identity; False if it has several trees, or too large a one."""
+def begin_matrix(islands: wp.ref[IslandView], s: wp.ref[OneTreeView], k: int, most: int) -> bool:
+    """Set the matrix of island k to the identity; False if it has several trees, or one of more dofs."""
     ...
 
 

@@ -25,7 +25,7 @@ from newtonsim.kernels.algebra.block_system import (
 )
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.adjoint import one_tree
-from newtonsim.kernels.constraints.adjoint.one_tree import OneTreeView
+from newtonsim.kernels.constraints.adjoint.one_tree import MOST_DOFS, OneTreeView
 from newtonsim.kernels.constraints.adjoint.products import (
     assign,
     axpy,
@@ -219,7 +219,7 @@ def factorize_tree(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, depth: int
 ) -> bool:
     """Factorize the matrix of an island; False if it is not that of a single small tree."""
-    if not one_tree.begin_matrix(s.islands, s.one, k):
+    if not one_tree.begin_matrix(s.islands, s.one, k, MOST_DOFS):
         return False
     dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):

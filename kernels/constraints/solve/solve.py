@@ -130,6 +130,8 @@ SPARE = wp.constant(1.0e-2)
 # followed by leaps; and an island whose last round was
 LEAPS = wp.constant(3)
 LEAPT = wp.constant(4)
+# an island at rest that has yielded to its load in a round
+SAGGED = wp.constant(2)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
 # what an island is solved for: velocities that move the positions, without impacts or with them, those at the
@@ -184,7 +186,7 @@ def count_passed(report: wp.ref[SolveReport]):
 @wp.func
 def sags(report: wp.ref[SolveReport]) -> bool:
     """True if an island at rest yields to its load."""
-    return report.resting == 1 and report.passed > SAGGING
+    return report.resting > 0 and report.passed > SAGGING
 
 
 @wp.func
@@ -195,7 +197,7 @@ def most_for(report: wp.ref[SolveReport]) -> wp.vec2i:
     next steps start from their impulses.
     """
     most = wp.vec2i(SHORT, TOO_MANY)
-    if sags(report):
+    if report.resting == SAGGED:
         most = wp.vec2i(SHORT_SAGGING, TOO_MANY_SAGGING)
     elif report.thorough >= LEAPS:
         most[1] = TOO_MANY_LEAPING
@@ -277,6 +279,8 @@ def solve_by_newton(
         if leaps and views.islands.contacts[k][0] < views.islands.contacts[k][1]:
             # an impact excuses what contacts pass
             report.passed = held
+        if sags(report):
+            report.resting = SAGGED
         copy_island(team, views.islands, k, views.newton.z, views.newton.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
@@ -398,7 +402,7 @@ def go_on_by_newton(
         report.thorough = report.resting
     number_unknowns(team, views, k, is_articulated(tree, views.islands, k))
     passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
-    if report.resting == 1:
+    if report.resting > 0:
         # what changed was a load, not an impact
         passing = wp.min(passing, SAGGING)
     load = soften(team, views.rows, views.islands, k, passing, views.laws)

@@ -5,7 +5,8 @@ way by which its ends, of the mass m, are apart across it. The step takes the di
 is stable up to a factor of 2, the masses of both ends taken together (4 for a string of equal masses).
 
 Stage: constraints, after the solve of an island
-Called by: kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
+Called by: kernels/constraints/solve/apart.py, kernels/constraints/solve/pushes.py,
+    kernels/constraints/solve/solve.py
 Reads: SolveViews
 Writes: SolveViews, UnsolvedView
 """
