@@ -444,7 +444,7 @@ class Simulator:
             coord_start, dof_start, body_start = self._starts
             launch(
                 reset_kernels.restore_worlds,
-                "world",
+                "world team",
                 reads=dict(
                     mask=world_mask,
                     coord_start=coord_start,

@@ -13,7 +13,8 @@ same number of times: the condition of a loop or branch around one has to be the
 Stage: any that works on trees or worlds
 Called by: kernels/algebra/, kernels/collision/, kernels/collision/pairs/sweep.py,
     kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/,
-    kernels/constraints/solve/, kernels/maximal/articulated_bodies.py, kernels/trees/
+    kernels/constraints/solve/, kernels/envs/free.py, kernels/maximal/articulated_bodies.py,
+    kernels/steps/reset.py, kernels/trees/
 Reads: its arguments
 Writes: nothing, its functions return what they find
 """

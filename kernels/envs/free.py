@@ -5,11 +5,12 @@ step, of the torso or of the centre of mass. "The centre of mass" means that of 
 
 Stage: environment, starts, actions, observations, rewards
 Called by: newtonsim/envs/tasks/free.py
-Reads: EnvView, mask
+Reads: EnvView, Teams, mask
 Writes: EnvView
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team
 from newtonsim.kernels.envs.actions import drive
 from newtonsim.kernels.envs.views import SPAWN, EnvView, random_of, uniform
 
@@ -113,33 +114,35 @@ def observe_velocity(env: EnvView, w: int, b: int, about: wp.vec3, at: int):
 
 
 @wp.kernel
-def observe_walker(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: torso, angles, velocities, then selected quantities of each body and motor."""
-    w = first + wp.tid()
+def observe_walker(teams: Teams, env: EnvView, mask: wp.array(dtype=bool)):
+    """One team per world: torso, angles, velocities, then selected quantities of each body and motor."""
+    team = own_team(teams, wp.tid())
+    w = team.index
     if not mask[w]:
         return
-    observe_torso(env, w)
-    for k in range(env.coords - 7):
+    if team.lane == 0:
+        observe_torso(env, w)
+    for k in range(team.lane, env.coords - 7, lanes(team)):
         env.obs[w, 5 + k] = env.joint_q[w * env.coords + 7 + k]
     at = int(env.coords - 2 + 6)
-    for k in range(env.dofs - 6):
+    for k in range(team.lane, env.dofs - 6, lanes(team)):
         env.obs[w, at + k] = env.joint_qd[w * env.dofs + 6 + k]
     at += env.dofs - 6
     com = com_of_robot(env, w)
     if env.numbers[SEES_INERTIA] == 1.0:
-        for k in range(env.bodies):
+        for k in range(team.lane, env.bodies, lanes(team)):
             observe_inertia(env, w, w * env.bodies + k, com, at + 10 * k)
         at += 10 * env.bodies
     if env.numbers[SEES_VELOCITY] == 1.0:
-        for k in range(env.bodies):
+        for k in range(team.lane, env.bodies, lanes(team)):
             observe_velocity(env, w, w * env.bodies + k, com, at + 6 * k)
         at += 6 * env.bodies
     if env.numbers[SEES_EFFORT] == 1.0:
-        for k in range(env.axes):
+        for k in range(team.lane, env.axes, lanes(team)):
             env.obs[w, at + k] = env.joint_act[w * env.axes + k]
         at += env.axes
     if env.numbers[SEES_WRENCH] == 1.0:
-        for k in range(env.bodies):
+        for k in range(team.lane, env.bodies, lanes(team)):
             wrench = wrench_about(env, w * env.bodies + k, com)
             for i in range(6):
                 env.obs[w, at + 6 * k + i] = wrench[i]

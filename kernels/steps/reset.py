@@ -3,18 +3,19 @@
 Stage: between steps, reset of worlds
 Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
     solvers/featherstone/solver.py, solvers/nonfinite.py
-Reads: 17 arrays
+Reads: Teams, 17 arrays
 Writes: 17 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.kernel
 def restore_worlds(
-    first: int,
+    teams: Teams,
     mask: wp.array(dtype=bool),
     coord_start: wp.array(dtype=int),
     dof_start: wp.array(dtype=int),
@@ -30,18 +31,19 @@ def restore_worlds(
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per world: copy coordinates, velocities and poses of the masked ones, and clear forces.
+    """One team per world: copy coordinates, velocities and poses of the masked ones, and clear forces.
 
     Bodies of the global world may be stored between those of two worlds.
     """
-    w = first + wp.tid()
+    team = own_team(teams, wp.tid())
+    w = team.index
     if not mask[w]:
         return
-    for i in range(coord_start[w], coord_start[w + 1]):
+    for i in range(coord_start[w] + team.lane, coord_start[w + 1], lanes(team)):
         joint_q[i] = source_joint_q[i]
-    for i in range(dof_start[w], dof_start[w + 1]):
+    for i in range(dof_start[w] + team.lane, dof_start[w + 1], lanes(team)):
         joint_qd[i] = source_joint_qd[i]
-    for b in range(body_start[w], body_start[w + 1]):
+    for b in range(body_start[w] + team.lane, body_start[w + 1], lanes(team)):
         if body_world[b] == w:
             body_q[b] = source_body_q[b]
             body_qd[b] = source_body_qd[b]
@@ -85,7 +87,7 @@ def restore_activations(
 
 @wp.kernel
 def forget_rows(
-    first: int,
+    teams: Teams,
     mask: wp.array(dtype=bool),
     dof_start: wp.array(dtype=int),
     dof_memory: wp.array(dtype=float),
@@ -97,23 +99,25 @@ def forget_rows(
     nonfinite: wp.array(dtype=bool),
     wedged_run: wp.array(dtype=int),
 ):
-    """One thread per world: the masked ones lose their warm starts and marks.
+    """One team per world: the masked ones lose their warm starts and marks.
 
-    If few worlds are masked, one thread per entry would take longer.
+    If few worlds are masked, one thread per entry would take longer on the CPU.
     """
-    w = first + wp.tid()
+    team = own_team(teams, wp.tid())
+    w = team.index
     if not mask[w]:
         return
-    for i in range(dof_start[w], dof_start[w + 1]):
+    for i in range(dof_start[w] + team.lane, dof_start[w + 1], lanes(team)):
         dof_memory[i] = 0.0
-    for i in range(pair_start[w], pair_start[w + 1]):
+    for i in range(pair_start[w] + team.lane, pair_start[w + 1], lanes(team)):
         pair_impulse[i] = 0.0
-    for i in range(contact_start[w], contact_start[w + 1]):
+    for i in range(contact_start[w] + team.lane, contact_start[w + 1], lanes(team)):
         contact_memory[i] = wp.vec3(0.0, 0.0, 0.0)
         if spin_memory.shape[0] > 0:
             spin_memory[i] = wp.vec3(0.0, 0.0, 0.0)
-    nonfinite[w] = False
-    wedged_run[w] = 0
+    if team.lane == 0:
+        nonfinite[w] = False
+        wedged_run[w] = 0
 
 
 @wp.kernel

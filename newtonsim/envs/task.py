@@ -144,6 +144,8 @@ class Task(ABC):
     `(first: int, env: EnvView)`; `observe` and `spawn` take `(first: int, env: EnvView, mask:
     wp.array(dtype=bool))` and skip worlds that are not in the mask. Each of the first three may also be a
     Python function of a `HostView`, which is slower: it runs between captured graphs.
+    A kernel may have a team of threads per world instead, by `teams: Teams` in the place of `first`, see
+    `newtonsim.kernels.algebra.teams`.
 
     - `act` writes `joint_act`, `joint_f` or `body_f` from `actions`; the default drives the motors.
     - `observe` writes the world's row of `obs` from the state.

@@ -22,7 +22,7 @@ from newtonsim.runtime.copies import fill
 from newtonsim.runtime.residents import resident_views
 from newtonsim.runtime.shards import Shard
 from newtonsim.runtime.tapes import Tape
-from newtonsim.runtime.teams import lanes_of, teams_from
+from newtonsim.runtime.teams import lanes_of, takes_teams, teams_from
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.levels import levels_of
 from newtonsim.scene.topology import topology_of
@@ -250,11 +250,13 @@ class Launcher:
         """Launch a kernel that users write: known are the meaning and the order of its parameters, not names.
 
         Args:
-            kernel: Its first argument, the first index, is added here.
-            kind: What one thread handles.
+            kernel: Its first argument, the first index or the teams, is added here.
+            kind: What one thread or team handles.
             arguments: The other arguments.
         """
-        self._launch(kernel, kind, arguments, NONE, self.record_tape)
+        self._launch(
+            kernel, f"{kind} team" if takes_teams(kernel) else kind, arguments, NONE, self.record_tape
+        )
 
     def _launch(
         self,

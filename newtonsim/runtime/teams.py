@@ -12,6 +12,7 @@ from newtonsim.scene.levels import widest_level
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
+    from newtonsim.runtime.arguments import Kernel
     from newtonsim.scene.model import Model
 
 MOST_LANES = 32
@@ -56,6 +57,12 @@ def teams_from(first: int, lanes: int = 1) -> Teams:
     teams = Teams()
     teams.first, teams.shift = first, lanes.bit_length() - 1
     return teams
+
+
+def takes_teams(kernel: Kernel) -> bool:
+    """True if the first parameter of a kernel is its teams, and not the first index."""
+    parameters = kernel.adj.args
+    return bool(parameters) and getattr(parameters[0].type, "cls", None) is Teams.cls
 
 
 def lanes_of(model: Model, index: str) -> int:

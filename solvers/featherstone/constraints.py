@@ -613,7 +613,7 @@ class ConstraintStage:
         rows = self.rows
         launch(
             reset.forget_rows,
-            "world",
+            "world team",
             reads=dict(
                 mask=world_mask,
                 dof_start=rows.dof.world_start,

@@ -11,6 +11,7 @@ from newtonsim.kernels.steps.motion import inverse_of, move_bodies
 from newtonsim.kernels.steps.nonfinite import MarksView, mark
 from newtonsim.kernels.steps.reset import clear_flags, restore_worlds
 from newtonsim.kernels.steps.rollouts import add_squares, carry_back, note_nonfinite, shrink
+from newtonsim.runtime.teams import teams_from
 
 call = DeviceFunctions(__name__, inverse_of, mark)
 
@@ -147,7 +148,9 @@ def test_reset_restores_masked_worlds_alone(device):
     target = [wp.full_like(a, -1.0) for a in source[:2]] + [wp.zeros_like(a) for a in source[2:]]
     force = array(np.ones((4, 6)), wp.spatial_vector)
     mask = array([False, True], bool)
-    wp.launch(restore_worlds, 2, [0, mask, *starts, world, *source, *target, force], device=device)
+    wp.launch(
+        restore_worlds, 2, [teams_from(0), mask, *starts, world, *source, *target, force], device=device
+    )
     assert target[0].numpy().tolist() == [-1, -1, 2, 3, 4]
     assert target[1].numpy().tolist() == [-1, 1, 2]
     assert target[2].numpy()[:, 0].tolist() == [0, 0, 7, 0]

@@ -12,7 +12,7 @@ from emulated_teams import Memory, TeamError, emulate, orders, rewritten, run_la
 from physics.linkages import spinning_chain, striking_rods
 
 import newtonsim
-from newtonsim import dynamics
+from newtonsim import dynamics, envs
 from newtonsim.collision.collide import collide
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import SmallTeamWarning
@@ -117,6 +117,18 @@ def spawn_scene() -> Scene:
     simulator._initial.joint_q.assign(random_state(model, 9).joint_q.numpy())
     launch = Launcher(model, record_tape=False)
     return Scene(model, lambda: simulator.reset_worlds(launch, mask, lambda: None))
+
+
+def walker_scene() -> Scene:
+    """What a policy sees of humanoids that have begun to fall."""
+    env = envs.make("Humanoid", num_envs=2, device="cpu")
+    env.reset(seed=1)
+    for _ in range(10):
+        env.step(np.full(env.action_space.shape, 0.2, np.float32))
+    view, launch = env.buffers.attach(env.sim), Launcher(env.model, record_tape=False)
+    view.obs.zero_()
+    observe = partial(launch.user_kernel, type(env.task).observe, "world", view, env.buffers.everyone)
+    return Scene(env.model, observe)
 
 
 def legged() -> newtonsim.ModelBuilder:
@@ -293,6 +305,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "dynamics": dynamics_scene,
     "linear model": linear_scene,
     "spawn": spawn_scene,
+    "walkers": walker_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),
     "seams": lambda: contact_scene(tiled(), 0),
     "a contradiction": lambda: contact_scene(torn(), 0),
