@@ -14,7 +14,7 @@ from tasks.robots import robot_path
 from newtonsim import Simulator
 from newtonsim.cli import scene
 from newtonsim.kernels import lazy_warp
-from newtonsim.kernels.constraints.solve import prediction, solve, sweep_stage
+from newtonsim.kernels.constraints.solve import prediction
 from newtonsim.solvers import FeatherstoneSolver
 
 MOST_REGISTERS = 96
@@ -35,8 +35,13 @@ MOST_SPILLS = {"solve_rows": 768, "sweep_rows": 0}
 """What kernels may spill [B] that need more registers: those of the constraint solve."""
 
 
-SLOW = {solve.__name__: 90, sweep_stage.__name__: 90}
-"""Modules that take a quarter of a minute to assemble, and the only card that they are assembled for here."""
+LARGEST = {"collide_box": 2800, "collide_convex": 12288, "find_hidden_points": 4640}
+"""Stacks beyond that [B]: polygons that are clipped, simplices, and what seams know of all shapes."""
+
+ALONE = ("adjoint.solve", "adjoint.solution_error", "adjoint.impacts", "linear.selection")
+BY_THREADS = [f"newtonsim.kernels.constraints.{name}" for name in ALONE]
+BY_THREADS += [f"newtonsim.kernels.collision.{name}" for name in ("families.box", "families.convex", "seams")]
+"""Kernel files without teams whose threads handle whole worlds or pairs of shapes, at the largest stacks."""
 
 OLDEST = min(CARDS)
 """Architecture whose intermediate code all cards here assemble."""
@@ -59,13 +64,22 @@ def assembler():
 def test_kernels_over_teams_take_few_registers_and_no_stack(name: str):
     """Compiled once, and assembled for each card."""
     module = lazy_warp.declare(importlib.import_module(name).__name__)
-    code = compiled(module, SLOW.get(name, OLDEST))
-    for arch in [SLOW[name]] if name in SLOW else CARDS:
+    code = compiled(module, OLDEST)
+    for arch in CARDS:
         taken = assembled(code, arch)
         for key in (key for other, key in rewritten().kernels() if other == name):
             assert taken[key].registers <= (255 if key in MOST_SPILLS else MOST_REGISTERS), (key, taken[key])
             assert taken[key].stack <= MOST_STACK, (key, taken[key])
             assert taken[key].spills <= MOST_SPILLS.get(key, 0), (key, taken[key])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("assembler")
+@pytest.mark.parametrize("name", BY_THREADS)
+def test_threads_alone_take_little_stack(name: str):
+    """Views that are handed on by reference would be copied onto it, see `newtonsim.runtime.residents`."""
+    for key, taken in resources(lazy_warp.declare(importlib.import_module(name).__name__), OLDEST).items():
+        assert taken.stack <= LARGEST.get(key, MOST_STACK), (key, taken)
 
 
 @pytest.mark.parametrize(

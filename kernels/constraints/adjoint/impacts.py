@@ -11,8 +11,7 @@ P takes the part of ζ = H⁻¹ g along the contacts.
 
 Stage: backward pass of constraints, propagated impacts
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
-Reads: ContactRowView, ContactView, ImpactRoundsView, L, RowsView, SystemView, TreeView, WorldDofsView,
-    reason, z
+Reads: ContactRowView, ContactView, ImpactRoundsView, L, RowsView, TreeView, WorldDofsView, reason, z
 Writes: ImpactRoundsView, ImpulseView, SystemView, mask, reason, v, y, zeta
 """
 
@@ -248,12 +247,12 @@ def write_round(
 @wp.kernel
 def reverse_impacts(
     first: int,
-    tree: TreeView,
-    dofs: WorldDofsView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.array(dtype=TreeView),
+    dofs: wp.array(dtype=WorldDofsView),
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
     depth: int,
-    system: SystemView,
+    system: wp.array(dtype=SystemView),
     zeta: wp.array(dtype=float),
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
@@ -264,24 +263,24 @@ def reverse_impacts(
     """
     w = first + wp.tid()
     n = rounds.count[w]
-    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-        d = dofs.dof[i]
+    for i in range(dofs[0].world_start[w], dofs[0].world_start[w + 1]):
+        d = dofs[0].dof[i]
         rounds.left[d] = 0.0
         if n > 0:
             rounds.left[d] = zeta[d]
     if n == 0:
         return
-    find_islands(tree, rows, contacts, w, system.islands)
-    begin = system.islands.tree_start[w]
+    find_islands(tree[0], rows[0], contacts[0], w, system[0].islands)
+    begin = system[0].islands.tree_start[w]
     found = int(0)
     for k in range(n):
         r = n - 1 - k
-        weigh_round(tree, rows, system, contacts, w, r, depth, zeta, rounds)
-        for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-            system.r[dofs.dof[i]] = wp.float64(zeta[dofs.dof[i]])
-        for island in range(begin, begin + system.islands.count[w]):
-            found = found | solve_weighted(tree, rows, system, island, w, depth, TOLERANCE)
-        write_round(tree, rows, system, contacts, dofs, w, r, depth, system.x, zeta, rounds)
+        weigh_round(tree[0], rows[0], system[0], contacts[0], w, r, depth, zeta, rounds)
+        for i in range(dofs[0].world_start[w], dofs[0].world_start[w + 1]):
+            system[0].r[dofs[0].dof[i]] = wp.float64(zeta[dofs[0].dof[i]])
+        for island in range(begin, begin + system[0].islands.count[w]):
+            found = found | solve_weighted(tree[0], rows[0], system[0], island, w, depth, TOLERANCE)
+        write_round(tree[0], rows[0], system[0], contacts[0], dofs[0], w, r, depth, system[0].x, zeta, rounds)
     reason[w] = reason[w] | found
 
 

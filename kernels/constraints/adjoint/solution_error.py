@@ -13,8 +13,8 @@ primal-dual active set strategy as a semismooth Newton method", SIAM J. Optim. 1
 
 Stage: after a step, where its accuracy is asked for
 Called by: solvers/featherstone/solution_error.py
-Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView,
-    multiplier, residual, v_end, v_free, world_state, z
+Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, TreeView, WorldDofsView, multiplier,
+    residual, v_end, v_free, world_state, z
 Writes: ErrorView, SystemView
 """
 
@@ -274,18 +274,18 @@ def is_sure(
 @wp.kernel
 def find_changes(
     first: int,
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.array(dtype=TreeView),
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
     depth: int,
-    dofs: WorldDofsView,
+    dofs: wp.array(dtype=WorldDofsView),
     impulse: ImpulseView,
     residual: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
     multiplier: wp.array(dtype=float),
-    system: SystemView,
-    adj: RowAdjointView,
+    system: wp.array(dtype=SystemView),
+    adj: wp.array(dtype=RowAdjointView),
     errors: ErrorView,
 ):
     """One thread per world: compute δz, where sweeps may have stopped early.
@@ -295,18 +295,18 @@ def find_changes(
     """
     w = first + wp.tid()
     errors.looked[w] = 0
-    if is_sure(w, dofs.world_start, dofs.dof, residual, v_free, v_end, multiplier):
+    if is_sure(w, dofs[0].world_start, dofs[0].dof, residual, v_free, v_end, multiplier):
         return
-    find_islands(tree, rows, contacts, w, system.islands)
-    begin = system.islands.tree_start[w]
+    find_islands(tree[0], rows[0], contacts[0], w, system[0].islands)
+    begin = system[0].islands.tree_start[w]
     found = int(0)
-    for k in range(begin, begin + system.islands.count[w]):
-        weigh_errors(tree, rows, system, k, depth, impulse, adj, system.r)
-        found = found | solve_weighted(tree, rows, system, k, w, depth, FINE)
+    for k in range(begin, begin + system[0].islands.count[w]):
+        weigh_errors(tree[0], rows[0], system[0], k, depth, impulse, adj[0], system[0].r)
+        found = found | solve_weighted(tree[0], rows[0], system[0], k, w, depth, FINE)
     if found == 0:
         errors.looked[w] = 1
-        for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-            errors.change[dofs.dof[i]] = float(system.x[dofs.dof[i]])
+        for i in range(dofs[0].world_start[w], dofs[0].world_start[w + 1]):
+            errors.change[dofs[0].dof[i]] = float(system[0].x[dofs[0].dof[i]])
 
 
 @wp.kernel

@@ -23,7 +23,7 @@ Stage: backward pass of constraints, multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/impacts.py,
     kernels/constraints/adjoint/solution_error.py, kernels/constraints/linear/selection.py,
     kernels/constraints/linear/system.py
-Reads: ContactView, ImpulseView, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView
+Reads: ContactView, ImpulseView, RowsView, TreeView, WorldDofsView
 Writes: RowAdjointView, SystemView, reason, y
 """
 
@@ -365,37 +365,37 @@ def share_multipliers(
 @wp.kernel
 def solve_adjoint(
     first: int,
-    tree: TreeView,
-    dofs: WorldDofsView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.array(dtype=TreeView),
+    dofs: wp.array(dtype=WorldDofsView),
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
     depth: int,
     impulse: ImpulseView,
-    system: SystemView,
-    adj: RowAdjointView,
+    system: wp.array(dtype=SystemView),
+    adj: wp.array(dtype=RowAdjointView),
     y: wp.array(dtype=float),
     reason: wp.array(dtype=int),
 ):
     """One thread per world: turn a gradient y of z into ζ; find the modes and multipliers of its rows."""
     w = first + wp.tid()
     asked = bool(False)
-    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-        d = dofs.dof[i]
+    for i in range(dofs[0].world_start[w], dofs[0].world_start[w + 1]):
+        d = dofs[0].dof[i]
         asked = asked or y[d] != 0.0
-        system.r[d] = wp.float64(y[d])
+        system[0].r[d] = wp.float64(y[d])
     if not asked:
-        open_rows(rows, contacts, w, adj)
+        open_rows(rows[0], contacts[0], w, adj[0])
         return
-    if select_rows(tree, rows, contacts, w, depth, impulse, adj) == 0:
+    if select_rows(tree[0], rows[0], contacts[0], w, depth, impulse, adj[0]) == 0:
         return
-    find_islands(tree, rows, contacts, w, system.islands)
-    begin = system.islands.tree_start[w]
+    find_islands(tree[0], rows[0], contacts[0], w, system[0].islands)
+    begin = system[0].islands.tree_start[w]
     found = int(0)
-    for k in range(begin, begin + system.islands.count[w]):
-        weigh_rows(tree, rows, system, k, depth, impulse, adj)
-        found = found | solve_weighted(tree, rows, system, k, w, depth, TOLERANCE)
-        write_multipliers(tree, rows, system, k, depth, adj, system.x)
-        write_solution(system.islands, k, system.x, y)
-        if shares_multipliers(rows, system, k, adj):
-            found = found | share_multipliers(tree, rows, system, k, w, depth, adj)
+    for k in range(begin, begin + system[0].islands.count[w]):
+        weigh_rows(tree[0], rows[0], system[0], k, depth, impulse, adj[0])
+        found = found | solve_weighted(tree[0], rows[0], system[0], k, w, depth, TOLERANCE)
+        write_multipliers(tree[0], rows[0], system[0], k, depth, adj[0], system[0].x)
+        write_solution(system[0].islands, k, system[0].x, y)
+        if shares_multipliers(rows[0], system[0], k, adj[0]):
+            found = found | share_multipliers(tree[0], rows[0], system[0], k, w, depth, adj[0])
     reason[w] = reason[w] | found

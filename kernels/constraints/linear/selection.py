@@ -2,8 +2,8 @@
 
 Stage: linear models of steps, rows
 Called by: solvers/featherstone/linear_model.py
-Reads: ConstraintSettings, ContactView, DriveView, FeatureView, ImpulseView, LimitView, RowAdjointView,
-    RowsView, TreeView, q, world_state
+Reads: ConstraintSettings, ContactView, DriveView, FeatureView, ImpulseView, LimitView, RowsView, TreeView,
+    q, world_state
 Writes: RowAdjointView, RowChangeView, SystemView, lacking
 """
 
@@ -108,48 +108,48 @@ def change_dof_row(
 @wp.kernel
 def select_rows_that_act(
     first: int,
-    tree: TreeView,
+    tree: wp.array(dtype=TreeView),
     drive: DriveView,
     limit: LimitView,
     q: wp.array(dtype=float),
     s: ConstraintSettings,
-    rows: RowsView,
-    contacts: ContactView,
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
     features: FeatureView,
     depth: int,
     impulse: ImpulseView,
-    adj: RowAdjointView,
+    adj: wp.array(dtype=RowAdjointView),
     world_state: wp.array(dtype=int),
-    weights: SystemView,
+    weights: wp.array(dtype=SystemView),
     change: RowChangeView,
     lacking: wp.array(dtype=int),
 ):
     """One thread per world: find rows that act, and what its model lacks: NO_RULE, NOT_COVERED or both."""
     w = first + wp.tid()
-    change.count[w] = select_rows(tree, rows, contacts, w, depth, impulse, adj)
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
-        if adj.dof_mode[r] == ROW_HOLDS:
-            change_dof_row(r, tree, drive, limit, q, s, rows, change)
+    change.count[w] = select_rows(tree[0], rows[0], contacts[0], w, depth, impulse, adj[0])
+    r0 = rows[0].dof.world_start[w]
+    for r in range(r0, r0 + rows[0].dof.world_count[w]):
+        if adj[0].dof_mode[r] == ROW_HOLDS:
+            change_dof_row(r, tree[0], drive, limit, q, s, rows[0], change)
     found = int(0)
     if world_state[w] >= PUSHED:
         found = NOT_COVERED
-    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
-        if adj.pair_mode[p] != ROW_OPEN:
+    for p in range(rows[0].pair.world_start[w], rows[0].pair.world_start[w + 1]):
+        if adj[0].pair_mode[p] != ROW_OPEN:
             found = found | NOT_COVERED
     rigid = int(0)
     slides = bool(False)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if adj.contact_mode[c] != ROW_OPEN:
+    c0 = contacts[0].world_start[w]
+    for c in range(c0, c0 + contacts[0].world_count[w]):
+        if adj[0].contact_mode[c] != ROW_OPEN:
             if features.normal[c] == NORMAL_UNKNOWN:
                 found = found | NO_RULE
-            if rows.contact.impact[c][2] > rows.contact.impact[c][1] or has_spin(rows, c):
+            if rows[0].contact.impact[c][2] > rows[0].contact.impact[c][1] or has_spin(rows[0], c):
                 found = found | NOT_COVERED
-            weigh_friction(tree, rows, weights, c, depth, impulse, adj)
-            if is_rigid(rows, c, adj):
+            weigh_friction(tree[0], rows[0], weights[0], c, depth, impulse, adj[0])
+            if is_rigid(rows[0], c, adj[0]):
                 rigid += 1
-                if adj.contact_mode[c] == ROW_BOUNDED and rows.contact.friction[c] > 0.0:
+                if adj[0].contact_mode[c] == ROW_BOUNDED and rows[0].contact.friction[c] > 0.0:
                     slides = True
     change.shared[w] = int(slides and rigid > 1)
     lacking[w] = found
