@@ -99,6 +99,8 @@ class DofRowView:
 
     source_kind: wp.array(dtype=int)  # (R) candidate rows
     source_dof: wp.array(dtype=int)  # (R)
+    source_limit: wp.array(dtype=int)  # (R) candidate for the limits of the same dof, of drives; else -1
+    place: wp.array(dtype=int)  # (R) row of each candidate, or -1
     world_start: wp.array(dtype=int)  # (W + 1) for candidates and rows alike
     world_count: wp.array(dtype=int)  # (W)
     world: wp.array(dtype=int)  # (R)
@@ -426,6 +428,7 @@ def candidate_row(
 def put_row(r: int, source: int, row: DofRow, rows: DofRowView):
     """Write a row to its place."""
     rows.source[r] = source
+    rows.place[source] = r
     rows.lower[r] = row.lower
     rows.upper[r] = row.upper
     rows.target_lower[r] = row.slowest
@@ -462,6 +465,7 @@ def remember_row(r: int, servo: ServoView, rows: DofRowView):
 @wp.func
 def forget_row(source: int, servo: ServoView, rows: DofRowView):
     """Clear the impulse of a candidate that has no row."""
+    rows.place[source] = -1
     rows.memory[source] = 0.0
     if rows.source_kind[source] == ROW_SERVO:
         servo.applied[rows.source_dof[source]] = 0.0

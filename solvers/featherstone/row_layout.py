@@ -47,6 +47,8 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     device = model.device
     rows.source_kind = put(kind[order], dtype=int, device=device)
     rows.source_dof = put(dof[order], dtype=int, device=device)
+    rows.source_limit = put(_limits_of_drives(kind[order], dof[order]), dtype=int, device=device)
+    rows.place = put(np.full(count, -1), dtype=int, device=device)
     rows.world = put(world[order], dtype=int, device=device)
     rows.world_start = _starts(world[order], model)
     rows.world_count = zeros(model.world_count, dtype=int, device=device)
@@ -61,6 +63,17 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     rows.memory = zeros(count, dtype=float, device=device)
     rows.B = zeros((count, topology_of(model).max_depth), dtype=float, device=device)
     return rows
+
+
+def _limits_of_drives(kind: np.ndarray, dof: np.ndarray) -> np.ndarray:
+    """Candidate for the limits of the dof of each drive, -1 for other candidates."""
+    limits = np.flatnonzero(kind == constraints_dof_rows.ROW_LIMIT)
+    drives = np.flatnonzero(kind == constraints_dof_rows.ROW_DRIVE)
+    of_dof = np.full(dof.max(initial=-1) + 1, -1)
+    of_dof[dof[limits]] = limits
+    found = np.full(len(dof), -1)
+    found[drives] = of_dof[dof[drives]]
+    return found
 
 
 def _servo_dofs(model: Model) -> np.ndarray:

@@ -118,6 +118,35 @@ def test_a_drive_at_its_effort_limit_stays_within_the_limits(device: str, limits
         np.testing.assert_allclose(angles[1:], 0.1, rtol=1.0e-4)
 
 
+@pytest.mark.parametrize("aim", [3.1133, -3.1133])
+@pytest.mark.parametrize("settings", [{"factorizations": 0, "iterations": 3}, {}])
+def test_a_soft_drive_pushes_a_light_link_to_its_velocity_limit_at_once(device: str, aim: float, settings):
+    """A drive that yields by v + c p wants to be a little faster than a link of 181⁻¹ kg m² may be.
+
+    One after the other, a sweep of the limit takes 8.5 mrad/s away, and one of the drive gives all but 0.15 %
+    of them back.
+    """
+    h, ke, kd, effort, top = 0.02, 1500.0, 150.0, 40.0, 3.1
+    builder = z_up(0.0)
+    link = builder.add_body(mass=1.0, I_m=diagonal_inertia(*[1.0 / 181.0] * 3))
+    builder.add_articulation()
+    drive = {"mode": newtonsim.JOINT_MODE_TARGET_POSITION, "target_ke": ke, "target_kd": kd}
+    axis = JointAxis(Y, velocity_limit=top, effort_limit=effort, **drive)
+    builder.add_joint_revolute(-1, link, axis=axis, armature=0.0)
+    builder.joint_act[:] = [aim * (kd + h * ke) / ke]
+    model = builder.finalize(device)
+    solver = newtonsim.FeatherstoneSolver(model, **settings)
+    sim = newtonsim.Simulator(model, solver, h)
+    sim.step()
+    assert sim.state.joint_qd.numpy()[0] == pytest.approx(math.copysign(top, aim), abs=1e-5)
+    assert solver.constraints.residual.numpy()[0] < 1e-5
+    # what the drive exerts is its law at that velocity, and the limit bears the rest
+    rows = solver.constraints.rows.dof
+    push, pull = rows.impulse.numpy()[:2]
+    assert pull == pytest.approx(h * (kd + h * ke) * math.copysign(abs(aim) - top, aim), rel=1e-3)
+    assert push + pull == pytest.approx(math.copysign(top / 181.0, aim), rel=1e-4)
+
+
 def test_a_joint_keeps_to_its_velocity_limit_beside_a_bounded_drive(device: str):
     """A motor turns the second wheel of an axle against the first one, which is lighter and not driven.
 

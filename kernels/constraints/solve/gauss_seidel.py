@@ -89,10 +89,63 @@ def target_impulse(
 
 
 @wp.func
+def hard_limit(rows: wp.ref[DofRowView], r: int) -> int:
+    """Row of the hard limits of the dof that row r drives, or -1."""
+    limit = int(-1)
+    candidate = rows.source_limit[rows.source[r]]
+    if candidate >= 0 and rows.softness[r] > 0.0:
+        limit = rows.place[candidate]
+        if limit >= 0:
+            if rows.softness[limit] > 0.0:
+                limit = -1
+    return limit
+
+
+@wp.func
+def relax_drive(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[DofRowView],
+    r: int,
+    limit: int,
+    z: wp.array(dtype=float),
+) -> float:
+    """Solve a drive and the hard limits of its dof together; returns the velocity change.
+
+    One after the other, a soft drive of a light link would take back in every sweep nearly all that the
+    limit had taken, and neither would come to its end.
+    """
+    delassus = rows.delassus[r]
+    softness = rows.softness[r]
+    aim = wp.vec2(rows.target_lower[r], rows.target_upper[r])
+    bounds = wp.vec2(rows.lower[r], rows.upper[r])
+    old = rows.impulse[r]
+    pushed = rows.impulse[limit]
+    free = dof_velocity(team, tree, rows, r, z) - delassus * (old + pushed)
+    new = target_impulse(free, 0.0, delassus, softness, aim, bounds)
+    reached = free + delassus * new
+    allowed = wp.clamp(reached, rows.target_lower[limit], rows.target_upper[limit])
+    push = float(0.0)
+    if allowed != reached:
+        # at a limit, the drive has the effort of that velocity, and the limit takes what is left
+        new = wp.clamp((wp.clamp(allowed, aim[0], aim[1]) - allowed) / softness, bounds[0], bounds[1])
+        push = (allowed - free) / delassus - new
+    change = (new - old) + (push - pushed)
+    rows.impulse[r] = new
+    rows.impulse[limit] = push
+    if change != 0.0:
+        push_dof(team, tree, rows, r, change, z)
+    return wp.abs(change) * delassus
+
+
+@wp.func
 def relax_dof(
     team: Team, tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)
 ) -> float:
     """One Gauss-Seidel update of a row on one dof; returns the velocity change."""
+    limit = hard_limit(rows, r)
+    if limit >= 0 and rows.delassus[r] > 0.0:
+        return relax_drive(team, tree, rows, r, limit, z)
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
