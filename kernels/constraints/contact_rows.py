@@ -579,7 +579,8 @@ def aim_contact(
     restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
     if soft == CONTACT_REFERENCE:
         restitution = 0.0
-    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1), rolling_radius(shape, s0, s1))
+    roundness = contact_roundness(shape, s0, s1)
+    part = parting_acceleration(m0, m1, n, roundness, rolling_radius(shape, s0, s1), s.dt)
     bend = contact_bend(frame * part, restitution, soft, s)
     # the rows do not contain sides that no dof moves: their velocities are part of the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)

@@ -117,8 +117,32 @@ def lacking_gravity(
 
 
 @wp.func
+def arc_acceleration(w: wp.vec3, a: wp.vec3, dt: float) -> wp.vec3:
+    """Acceleration [m/s²] that takes a point in a step of dt [s] as far as the turning of its body allows.
+
+    A point that turns at w [rad/s] and accelerates by a towards its axis goes along a circle. Tangent and
+    parabola leave that beyond a radian, so that from there on the way along each of them is that of a radian:
+    propellers turn by several in a step, and would meet what is a metre away from them.
+    """
+    angle = dt * wp.length(w)
+    if angle <= 1.0:
+        return a
+    slower = (2.0 * (1.0 - 1.0 / angle) / (dt * wp.length_sq(w))) * wp.cross(w, a)
+    return a / (angle * angle) + slower
+
+
+@wp.func
+def faster_turn(m0: PointMotion, m1: PointMotion) -> wp.vec3:
+    """Angular velocity of the body of two that turns faster [rad/s]."""
+    turn = m0.w
+    if wp.length_sq(m1.w) > wp.length_sq(m0.w):
+        turn = m1.w
+    return turn
+
+
+@wp.func
 def parting_acceleration(
-    m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness: float, most_round: float
+    m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness: float, most_round: float, dt: float
 ) -> wp.vec3:
     """Rate [m/s²] of the relative velocity of touching surfaces at constant joint velocities.
 
@@ -130,7 +154,7 @@ def parting_acceleration(
     the normal, it cancels the separation of the material points, which is large for wheels, whose curvature
     is not known here. The part of the separation that rolling on a radius of up to `most_round` [m] could
     explain is therefore omitted, and the part due to motion with one body remains. Between polyhedra, which
-    roll over their corners, `most_round` is zero.
+    roll over their corners, `most_round` is zero. It is the mean of a step of dt [s], see `arc_acceleration`.
     """
     turn = m0.w - m1.w
     spin = wp.dot(turn, n)
@@ -138,4 +162,5 @@ def parting_acceleration(
     most = most_round * (wp.length_sq(turn) - spin * spin)
     parting = wp.dot(a, n)
     slipping = a + roundness * spin * turn
-    return slipping + (parting - wp.clamp(parting, -most, most) - wp.dot(slipping, n)) * n
+    left = slipping + (parting - wp.clamp(parting, -most, most) - wp.dot(slipping, n)) * n
+    return arc_acceleration(faster_turn(m0, m1), left, dt)

@@ -371,6 +371,31 @@ def test_spherical_servos(both):
         assert np.abs(real - ours * np.sign(real @ ours)).max() < 0.02
 
 
+@pytest.mark.parametrize("ground", ["plane", "box"])
+@pytest.mark.parametrize("spin", [450.0, -450.0])
+def test_propellers_do_not_meet_what_is_below_them(both, ground, spin):
+    """A tilted disc that turns by several radians in a step is as far from the ground after it as before."""
+    rim = [[0.2 * np.cos(a), 0.2 * np.sin(a), z] for a in np.arange(24) * np.pi / 12 for z in (-0.005, 0.005)]
+    kinds = {"plane": (p.GEOM_PLANE, {}), "box": (p.GEOM_BOX, {"halfExtents": [10.0, 10.0, 5.0]})}
+    kind, options = kinds[ground]
+    floor = both.createCollisionShape(kind, **options)[0]
+    both.createMultiBody(0.0, floor, -1, [0.0, 0.0, 0.0 if ground == "plane" else -5.0])
+    disc = both.createCollisionShape(p.GEOM_MESH, vertices=rim)[0]
+    tilt = 0.17
+    height = 0.03 + 0.2 * np.sin(tilt) + 0.005 * np.cos(tilt)
+    turn = p.getQuaternionFromEuler([tilt, 0.0, 0.0])
+    body = both.createMultiBody(1.0, disc, -1, [0.0, 0.0, height], turn)[0]
+    both.changeDynamics(body, -1, linearDamping=0.0, angularDamping=0.0, maxJointVelocity=1000.0)
+    both.setGravity(0.0, 0.0, 0.0)
+    both.setTimeStep(1.0 / 120.0)
+    axis = np.array([0.0, -np.sin(tilt), np.cos(tilt)])
+    both.resetBaseVelocity(body, [0.0, 0.0, 0.0], (spin * axis).tolist())
+    for _ in range(4):
+        both.step()
+        for velocity, _ in both.getBaseVelocity(body):
+            assert np.linalg.norm(velocity) < 1e-4
+
+
 @pytest.mark.parametrize("length", [1.0, 2.0, 0.5, 1.7320508])
 @pytest.mark.parametrize("joint", [p.JOINT_REVOLUTE, p.JOINT_PRISMATIC])
 def test_axes_that_are_no_unit_vectors(both, joint, length):

@@ -205,7 +205,7 @@ def contact_term(
         weight = weight_of_heads(head0, head1, mass)
         softness = s.contact_cfm + contact_yield(g.distance, approach_start, rate, weight, s)
     roundness = contact_roundness(shape, s0, s1)
-    part = parting_acceleration(m0, m1, g.normal, roundness, rolling_radius(shape, s0, s1))
+    part = parting_acceleration(m0, m1, g.normal, roundness, rolling_radius(shape, s0, s1), s.dt)
     bend = contact_bend(frame * part, rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, approach_start, rate, soft, pushes[c], rows.push_share[c], s)
     if soft == CONTACT_REFERENCE:

@@ -47,7 +47,9 @@ from newtonsim.kernels.constraints.smoothing import LEAST_SHARE
 from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
     PointMotion,
+    arc_acceleration,
     base_gravity,
+    faster_turn,
     lacking_gravity,
     parting_acceleration,
     point_motion,
@@ -194,8 +196,8 @@ def motion_change(
 
 
 @wp.func
-def parting_change(t: Touching, d0: MotionChange, d1: MotionChange, dn: wp.vec3) -> wp.vec3:
-    """Change of `point_motion.parting_acceleration`."""
+def parting_change(t: Touching, d0: MotionChange, d1: MotionChange, dn: wp.vec3, dt: float) -> wp.vec3:
+    """Change of `point_motion.parting_acceleration`, at the spin that there is beyond a radian in a step."""
     turn = t.m0.w - t.m1.w
     dturn = d0.w - d1.w
     spin = wp.dot(turn, t.n)
@@ -214,7 +216,7 @@ def parting_change(t: Touching, d0: MotionChange, d1: MotionChange, dn: wp.vec3)
     dslipping = da + t.roundness * (dspin * turn + spin * dturn)
     along = left - wp.dot(slipping, t.n)
     dalong = dleft - wp.dot(dslipping, t.n) - wp.dot(slipping, dn)
-    return dslipping + dalong * t.n + along * dn
+    return arc_acceleration(faster_turn(t.m0, t.m1), dslipping + dalong * t.n + along * dn, dt)
 
 
 @wp.func
@@ -240,7 +242,7 @@ def row_change(
     s: ConstraintSettings,
 ) -> wp.vec3:
     """Change of the rows due to velocities at the end, the bend, and softness and target of the normal."""
-    part = t.frame * parting_change(t, d0, d1, g.normal) + dframe * t.part
+    part = t.frame * parting_change(t, d0, d1, g.normal, s.dt) + dframe * t.part
     e = t.frame * dend + dframe * (t.end0.v - t.end1.v)
     e = e + contact_bend(part, t.restitution, soft, s)
     dapproach = wp.dot(t.n, d0.v - d1.v) + wp.dot(g.normal, t.m0.v - t.m1.v)
@@ -288,7 +290,7 @@ def touching_contact(
     t.roundness = contact_roundness(shape, s0, s1)
     t.restitution = rows.impact[c][0]
     t.most_round = rolling_radius(shape, s0, s1)
-    t.part = parting_acceleration(t.m0, t.m1, t.n, t.roundness, t.most_round)
+    t.part = parting_acceleration(t.m0, t.m1, t.n, t.roundness, t.most_round, s.dt)
     approach = wp.dot(t.n, t.m0.v - t.m1.v)
     t.slopes = touch_slopes(c, s0, s1, t.distance, approach, material, rows, s)
     return t
