@@ -121,14 +121,15 @@ def arc_acceleration(w: wp.vec3, a: wp.vec3, dt: float) -> wp.vec3:
     """Acceleration [m/s²] that takes a point in a step of dt [s] as far as the turning of its body allows.
 
     A point that turns at w [rad/s] and accelerates by a towards its axis goes along a circle. Tangent and
-    parabola leave that beyond a radian, so that from there on the way along each of them is that of a radian:
-    propellers turn by several in a step, and would meet what is a metre away from them.
+    parabola leave that beyond a radian: propellers turn by several in a step, and would meet what is a metre
+    away from them. From there on the point is thought to go towards the axis, its mean place in many turns.
     """
     angle = dt * wp.length(w)
     if angle <= 1.0:
         return a
-    slower = (2.0 * (1.0 - 1.0 / angle) / (dt * wp.length_sq(w))) * wp.cross(w, a)
-    return a / (angle * angle) + slower
+    turns = 1.0 / (angle * angle)
+    slower = (2.0 * (1.0 - turns) / (dt * wp.length_sq(w))) * wp.cross(w, a)
+    return (2.0 - 1.0 / angle) * turns * a + slower
 
 
 @wp.func
