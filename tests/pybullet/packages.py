@@ -1,8 +1,11 @@
 """Environments of other people's packages, under the real module, under ours and in lockstep.
 
     PYTHONPATH=benchmarks python tests/pybullet/packages.py OUT.json [--only TEXT]
+    python tests/pybullet/packages.py --suite FOLDER [ARGUMENTS OF PYTEST ...]
 
-benchmarks/results/pybullet_packages.json is such a file, from which benchmarks/publish.py draws a table.
+benchmarks/results/pybullet_packages.json is such a file, from which benchmarks/publish.py draws a table. With
+--suite, the tests of a package's source archive, unpacked in FOLDER, run under both, and those whose outcome
+differs are printed.
 
 The packages (panda-gym, pybullet-envs-gymnasium) are no requirement of the tests: pip install --no-deps them.
 Actions are random, the same under both; each run is a process of its own.
@@ -13,7 +16,9 @@ import importlib
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -128,13 +133,43 @@ def row(package: str, name: str) -> dict[str, object]:
     return {"environment": name} | dict(zip(HEADS, values, strict=True))
 
 
+def outcomes(engine: str, folder: Path, arguments: list[str]) -> dict[str, str]:
+    """Outcome of each test of a package, which runs under "real" or "ours" in a process of its own."""
+    under = ["-m", "newtonsim", "pybullet", "--data", "real"] if engine == "ours" else []
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        options = ["-q", "--continue-on-collection-errors", f"--junitxml={report}", *arguments]
+        command = [sys.executable, *under, "-m", "pytest", *options]
+        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=False)
+        cases = ElementTree.parse(report).iter("testcase")
+        return {
+            f"{case.get('classname')}::{case.get('name')}": next((part.tag for part in case), "passed")
+            for case in cases
+        }
+
+
+def compare_suite(folder: Path, arguments: list[str]) -> None:
+    """Print how many tests of a package pass under both, and which end otherwise under one of them."""
+    real, ours = (outcomes(engine, folder, arguments) for engine in ("real", "ours"))
+    passing = [name for name, outcome in real.items() if outcome == "passed"]
+    alike = sum(ours.get(name) == "passed" for name in passing)
+    print(f"{folder.name}: {len(passing)} of {len(real)} pass under PyBullet, {alike} of these here")
+    for name in real:
+        if real[name] != ours.get(name):
+            print(f"  {name}: {real[name]}, here {ours.get(name)}")
+
+
 def main() -> None:
-    """Write the figures, or run what `--run` names."""
+    """Write the figures, run what `--run` names, or compare the tests of a package."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--only", default="")
     parser.add_argument("--run", nargs=3)
-    options = parser.parse_args()
+    parser.add_argument("--suite", type=Path)
+    options, arguments = parser.parse_known_args()
+    if options.suite:
+        compare_suite(options.suite, [str(options.out)] * bool(options.out) + arguments)
+        return
     if options.run:
         print("\n@" + json.dumps(run(*options.run)), flush=True)
         return
