@@ -488,11 +488,15 @@ Why files differ or are refused:
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
   a warning that names the element. The rest of such files agrees.
-- **Of first order in the step** means that the difference halves with the step: an elbow of myo_sim is 2.1,
-  1.0 and 0.5 mm apart with the whole, half and quarter of it. Muscles pull here with the velocity at the
-  start of the step, in MuJoCo's `discrete` with that at its end: `myolegs_osl.xml` is 3.3 mm apart, without
-  its actuators 4e-6 m. Relative to the centre of mass that is 0.2 mm with a sixteenth of the step; the
-  whole body is then 0.8 mm apart, because it falls 5 m in single precision.
+- **Of first order in the step** means that the difference halves with the step. MuJoCo moves the origin of
+  a free body at its velocity, here the centre of mass moves so: a humanoid that motors of 200 N m spin
+  is 36 mm apart with steps of 5 ms and 7 mm with a fourth of it.
+- **Actuators of the model**, on sites, cranks, ball joints and contacts and those that share a joint with
+  activations, pull as they do at the start of a step, in MuJoCo's `discrete` as at its end: a servo on a site
+  with a stiffness of 20 N/m and a damping of 1 N s/m is 3.8 mm apart after a second with steps of 2 ms, and
+  1 mm with 0.5 ms. Muscles of tendons have such terms, too.
+- **Muscles without `lengthrange`** need the lengths that MuJoCo's compiler finds by a simulation of its own;
+  only MuJoCoSolver has them.
 - **Singular inertia.** A body with mass and an inertia of zero is a point to pinocchio, to PyBullet and,
   where it cannot move, to MuJoCo. Here it is a ball 0.1 mm wide of that mass, which M(q) does not show to
   1e-4, but the comparison of inertias does (`robot0:laser_link`, 0 instead of 8e-12 kg m²); unless a file

@@ -30,7 +30,7 @@ from newtonsim.kernels.tendons.forces import TendonDrive, is_servo, muscle_slope
 from newtonsim.kernels.tendons.paths import TendonMotion
 from newtonsim.kernels.views.model import MODE_POSITION, TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
-from newtonsim.kernels.views.references import read_parameters, row_reference
+from newtonsim.kernels.views.references import impedance, read_parameters, reference_at, row_reference
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -137,7 +137,8 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: Tend
     goal.slope = -polynomial[1]
     rate = motion.rate[t0] - polynomial[1] * other
     parameters = read_parameters(k, rows.equality_ref, rows.equality_imp)
-    reference = row_reference(value, rate, rows.weight[r], parameters, dt, late)
+    d = impedance(value, parameters)
+    reference = reference_at(d, value, rate, 0.0, rows.weight[r], parameters, dt, late)
     goal.slowest = reference.target
     goal.fastest = reference.target
     goal.softness = reference.softness

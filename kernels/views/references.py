@@ -10,7 +10,8 @@ along a sigmoid. A time constant T and a damping ratio ζ yield b = 2 / (d1 T) a
 negative numbers -K and -D yield b = D / d1 and k = K d / d1². Within a step h this is a target velocity v - h
 (b v + k r) at its end, and the softness R, with r and v at the start of the step; or, `late`, with those at
 its end, the target (v - h k r) / e and the softness R / e, e = 1 + h b + h² k, which is stable at any b and
-k.
+k. A time constant is raised to at least two steps in the former case, and in the latter, of limits and
+contacts, to where h² k = 1.
 
 Contacts use the parameters of the shape with the higher priority, or mix those of both by their weights.
 
@@ -114,6 +115,23 @@ def row_rates(p: RowParameters, dt: float, late: int) -> wp.vec2:
 
 
 @wp.func
+def slowed(d: float, p: RowParameters, dt: float, late: int) -> RowParameters:
+    """Parameters of a limit or contact whose spring takes a step at least to close the gap, see the file."""
+    time = p.ref[0]
+    if late == 1 and p.ref[0] > 0.0:
+        last = wp.clamp(p.ends[1], LEAST_IMPEDANCE, MOST_IMPEDANCE)
+        time = wp.max(p.ref[0], dt * wp.sqrt(d) / (last * p.ref[1]))
+    q = RowParameters()
+    q.given = p.given
+    q.ref = wp.vec2(time, p.ref[1])
+    q.ends = p.ends
+    q.width = p.width
+    q.middle = p.middle
+    q.power = p.power
+    return q
+
+
+@wp.func
 def reference_at(
     d: float, r: float, v: float, bend: float, weight: float, p: RowParameters, dt: float, late: int
 ) -> RowReference:
@@ -139,8 +157,9 @@ def reference_at(
 
 @wp.func
 def row_reference(r: float, v: float, weight: float, p: RowParameters, dt: float, late: int) -> RowReference:
-    """Target and softness of a row at a violated position r with the velocity v at the start of the step."""
-    return reference_at(impedance(r, p), r, v, 0.0, weight, p, dt, late)
+    """Target and softness of a limit or contact at a violated position r, with v at the start of the step."""
+    d = impedance(r, p)
+    return reference_at(d, r, v, 0.0, weight, slowed(d, p, dt, late), dt, late)
 
 
 @wp.func

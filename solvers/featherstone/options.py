@@ -92,9 +92,10 @@ class ConstraintOptions(Revised):
             with softened contacts are solved with at least 200 iterations and a tolerance of 1e-7.
         references: When rows with solref and solimp take the velocity and position that their spring and
             damper answer to: at the "start" of a step, as MuJoCo's integrators Euler and implicitfast do,
-            with time constants of at least two steps; or at its "end", stable at any time constant, as its
-            integrator discrete does. With "end", muscles of tendons pull as they do at the end of the step,
-            too, linearised, by a row for each of them.
+            with time constants of at least two steps; or at its "end", as its integrator discrete does,
+            stable at any time constant, of limits and contacts with springs that take at least a step to
+            close a gap. With "end", muscles of tendons pull as they do at the end of the step, too,
+            linearised, by a row for each of them.
     """
 
     iterations: int = _CPU_SWEEPS
