@@ -145,12 +145,12 @@ def test_a_body_is_pressed_onto_what_it_touches():
     assert heights[0.4] < 0.6
 
 
-def hover(worlds: int) -> ModelBuilder:
+def hover(worlds: int, early: bool = False) -> ModelBuilder:
     """A ball that a filtered thruster on a site holds, in worlds at different places."""
     builder, world = ModelBuilder(up_vector=(0.0, 0.0, 1.0)), ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     body = world.add_body(mass=1.0, I_m=0.1 * np.eye(3), key="ball")
     world.add_joint_free(body)
-    law = ActuatorLaw(gear=(0.0, 0.0, 9.81), dynamics_type="filterexact", dynamics=(0.1,))
+    law = ActuatorLaw(gear=(0.0, 0.0, 9.81), dynamics_type="filterexact", dynamics=(0.1,), early=early)
     world.add_actuator(ActuatorTarget.SITE, law, bodies=(body, -1), key="thruster")
     builder.replicate(world, worlds, (2.0, 0.0, 0.0))
     return builder
@@ -177,6 +177,17 @@ def test_worlds_have_controls_and_activations_of_their_own():
     saved.restore()
     simulator.step(20)
     np.testing.assert_array_equal(simulator.state.body_qd.numpy(), first)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_activation_of_the_end_of_a_step_acts_in_it_if_it_is_early(early: bool):
+    """v = (a g - g) h after a step from rest, with the activation a at its start or at its end."""
+    model = hover(1, early).finalize("cpu")
+    simulator = Simulator(model, FeatherstoneSolver(model), 0.01)
+    simulator.control.actuator_ctrl.fill_(1.0)
+    simulator.step()
+    acting = (1.0 - np.exp(-0.1)) if early else 0.0
+    np.testing.assert_allclose(simulator.state.body_qd.numpy()[0, 5], 9.81 * (acting - 1.0) * 0.01, rtol=1e-4)
 
 
 @wp.kernel
