@@ -9,8 +9,8 @@ Every run learns with the settings of its environment. The return of a curve is 
 episodes, with the noise of exploration. At the end the best policy plays 128 episodes without noise, from
 other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
 
-With --drawn nothing is learned: curves of a file of --json are drawn. Each picture says when and where they
-were measured.
+With --drawn nothing is learned: curves of a file of --json are drawn. Each picture says when and on what
+machine they were measured.
 
 With --transfer nothing is learned: the policies that ship play in other engines what they play here, by the
 code of `newtonsim transfer`, and those that walk also play here as in their training, or on terrain.
