@@ -494,7 +494,7 @@ Why files differ or are refused:
 - **Actuators of the model**, on sites, cranks, ball joints and contacts and those that share a joint with
   activations, pull as they do at the start of a step, in MuJoCo's `discrete` as at its end: a servo on a site
   with a stiffness of 20 N/m and a damping of 1 N s/m is 3.8 mm apart after a second with steps of 2 ms, and
-  1 mm with 0.5 ms. Muscles of tendons have such terms, too.
+  1 mm with 0.5 ms. Muscles of tendons, and drives, pull as at the end of the step here, too.
 - **Muscles without `lengthrange`** need the lengths that MuJoCo's compiler finds by a simulation of its own;
   only MuJoCoSolver has them.
 - **Singular inertia.** A body with mass and an inertia of zero is a point to pinocchio, to PyBullet and,
