@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -83,7 +84,7 @@ class ModelActuators:
         self._order = actuators_by_world(model)[0]
         count, device = len(self._order), model.device
 
-        def make(size: int, dtype: type = float) -> wp.array:
+        def make(size: int, dtype: Any = float) -> wp.array:
             return zeros(size, dtype=dtype, device=device, requires_grad=requires_grad)
 
         self.force, self.length, self.rate = make(count), make(count), make(count)
