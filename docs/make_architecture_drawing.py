@@ -123,16 +123,16 @@ KERNELS = Plan(
         "worlds of bodies": (
             {
                 "maximal": "bodies of XPBD and VBD",
-                "tendons": "lengths, forces, rows",
+                "actuators": "delays, motors, networks",
                 "envs": "tasks, sensors",
                 "camera": "pictures by rays",
             },
+            {"tendons": "lengths, forces, rows"},
             {
                 "constraints": "rows and their solve",
                 "queries": "rays, closest points",
                 "mujoco": "states to and fro",
                 "optimize": "controls, costs",
-                "actuators": "delays, motors, networks",
             },
         ),
         "stages": (

@@ -28,7 +28,7 @@ def main() -> None:
     ]
     problem = optimize.Problem(robot, costs, 16, 0.01, hold=4, actuated=[0], bounds=(-15.0, 15.0))
     policy = optimize.SHAC(problem, spread=0.5)
-    print(policy.train(300))
+    print(policy.train(400))
     sim, angles = problem.make_simulator(), []
     for _ in range(150):
         problem.apply(sim, policy(sim.state))

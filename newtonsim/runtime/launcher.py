@@ -12,8 +12,6 @@ import warp as wp
 
 from newtonsim.kernels.algebra.spans import Span
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
-from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
-from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
 from newtonsim.kernels.views.model import BodyView, DriveView, ForceView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.active_tape import active_tape
@@ -353,6 +351,8 @@ class Launcher:
             writes=dict(kin=motion.kin),
         )
         if self._goes_back(motion):
+            from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
+
             self._reverse_by(
                 poses_adjoint.reverse_poses,
                 "tree",
@@ -377,6 +377,8 @@ class Launcher:
             writes=dict(kin=motion.kin),
         )
         if self._goes_back(motion):
+            from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
+
             self._reverse_by(
                 motion_adjoint.reverse_velocities,
                 "tree",
@@ -408,6 +410,8 @@ class Launcher:
             writes=dict(kin=motion.kin),
         )
         if self._goes_back(motion):
+            from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
+
             self._reverse_by(
                 poses_adjoint.reverse_inertias,
                 "body",
@@ -440,6 +444,8 @@ class Launcher:
             writes=dict(dof_A=motion.dof_A, body_A=motion.body_A, body_F=motion.body_F, tau=motion.tau),
         )
         if self._goes_back(motion):
+            from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
+
             self._reverse_by(
                 motion_adjoint.reverse_inverse_dynamics,
                 "tree",
@@ -483,6 +489,8 @@ class Launcher:
             writes=dict(dof_A=motion.dof_A, body_A=motion.body_A),
         )
         if self._goes_back(motion):
+            from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
+
             self._reverse_by(
                 motion_adjoint.reverse_body_accelerations,
                 "tree",

@@ -53,6 +53,8 @@ PLAIN_NUMBERS = (
         "Activation.__init__",
         "BulletWorld.restore_state",
         "compare_with_oracle",
+        "holding_forces",
+        "ControlledMotion.__init__",
     }
     | {"Rollout.backward", "Rollout.__call__"},
 )

@@ -49,11 +49,12 @@ else:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Folder with an installed wheel of one kernel file."""
+    """Folder with an installed wheel of the kernel files of forward kinematics, there and back."""
     compiled, dist, site = (tmp_path_factory.mktemp(name) for name in ("compiled", "dist", "site"))
     code = (
         "import pathlib, sys, build_kernels_wheel as build; compiled, dist = map(pathlib.Path, sys.argv[1:]);"
-        "index = build.compile_all(['newtonsim.kernels.trees.forward_kinematics'], compiled);"
+        "names = ['forward_kinematics', 'adjoint.poses', 'adjoint.motion'];"
+        "index = build.compile_all([f'newtonsim.kernels.trees.{name}' for name in names], compiled);"
         "print(build.write_wheel(dist, compiled, index))"
     )
     result = start("-c", code, str(compiled), str(dist), path=[os.path.dirname(build_kernels_wheel.__file__)])
