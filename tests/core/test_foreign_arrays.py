@@ -55,6 +55,7 @@ PLAIN_NUMBERS = (
         "compare_with_oracle",
         "holding_forces",
         "ControlledMotion.__init__",
+        "run_policy",
     }
     | {"Rollout.backward", "Rollout.__call__"},
 )
