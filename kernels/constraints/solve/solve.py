@@ -130,7 +130,7 @@ SPARE = wp.constant(1.0e-2)
 # followed by leaps; and an island whose last round was
 LEAPS = wp.constant(3)
 LEAPT = wp.constant(4)
-# an island at rest that has yielded to its load in a round
+# a cheap island at rest that has yielded to its load in a round
 SAGGED = wp.constant(2)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
@@ -197,7 +197,7 @@ def most_for(report: wp.ref[SolveReport]) -> wp.vec2i:
     next steps start from their impulses.
     """
     most = wp.vec2i(SHORT, TOO_MANY)
-    if report.resting == SAGGED:
+    if sags(report) or report.resting == SAGGED:
         most = wp.vec2i(SHORT_SAGGING, TOO_MANY_SAGGING)
     elif report.thorough >= LEAPS:
         most[1] = TOO_MANY_LEAPING
@@ -279,7 +279,7 @@ def solve_by_newton(
         if leaps and views.islands.contacts[k][0] < views.islands.contacts[k][1]:
             # an impact excuses what contacts pass
             report.passed = held
-        if sags(report):
+        if sags(report) and report.thorough > 0:
             report.resting = SAGGED
         copy_island(team, views.islands, k, views.newton.z, views.newton.centre)
         rounds += 1
