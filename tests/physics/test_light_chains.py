@@ -162,10 +162,10 @@ def ends_of_links(body_q: np.ndarray, body_qd: np.ndarray) -> tuple[float, float
     return np.linalg.norm(gap, axis=1).max(), np.linalg.norm(parting, axis=1).max()
 
 
-@pytest.mark.parametrize(("load", "angle"), [(5e4, 0.0), (1e5, 0.0)])
-def test_the_residual_tells_what_single_precision_cannot_hold(device, load, angle):
-    """Ten links of 20 g do not bear 50 tons at a long step: never in silence."""
-    run = Run(hanging("tied", 10, load, angle).builder.finalize(device), 1.0 / 60.0)
+@pytest.mark.parametrize(("load", "least"), [(2e4, 0), (5e4, 4), (1e5, 4)])
+def test_the_residual_tells_what_single_precision_cannot_hold(device, load, least):
+    """Ten links of 20 g hardly bear 20 tons at a long step, and not 50: never in silence."""
+    run = Run(hanging("tied", 10, load, 0.0).builder.finalize(device), 1.0 / 60.0)
     told = []
     for _ in range(120):
         # in the pose that the step sees
@@ -179,9 +179,9 @@ def test_the_residual_tells_what_single_precision_cannot_hold(device, load, angl
         parting -= 2.0 * np.abs(rows.rows.pair.target_lower.numpy()).max()
         if parting > 0.1:
             told.append(rows.residual.numpy()[0] / parting)
-    assert len(told) > 3
+    assert len(told) >= least
     # the residual is that of one axis
-    assert min(told) > 0.5
+    assert min(told, default=1.0) > 0.5
 
 
 def beads(load: float, spacing: float = 0.1) -> newtonsim.ModelBuilder:

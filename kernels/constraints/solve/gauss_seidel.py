@@ -241,15 +241,13 @@ def relax_contact(
     elif error[0] <= 0.0 and old[0] == 0.0 and old[1] == 0.0 and old[2] == 0.0:
         # the contact separates and exerts no impulse
         return 0.0
-    # divisions that do not wait for the velocity
-    yields = wp.vec2(1.0 / (delassus[0] + softness + R[0]), 1.0 / (delassus[1] + R[1]))
-    normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) * yields[0])
+    normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
     change = normal - old[0]
     bound = rows.friction[c] * normal
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
         slip = rows.coupling[c] * change - wp.vec2(error[1], error[2])
-        t = t - slip * yields[1]
+        t = t - slip / (delassus[1] + R[1])
         if width > 0.0:
             t = soften_friction(t, bound, width, delassus[1], pyramidal)
         else:

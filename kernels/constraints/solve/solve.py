@@ -110,8 +110,8 @@ STIFFER = wp.constant(0.1)
 # cost of a matrix, in the units of `SolveOptions.cost`, below which an island has many rounds, also where
 # loose bodies move; Newton steps in one round, for such islands and for others, above which an island counts
 # as moving and the round is the last; most factorizations in a later round, in total, and in total where
-# rounds leap; the error of a round [m/s or rad/s] above which a load sags, and the first two numbers where
-# that happens at rest; and those that have to be left for a new round
+# rounds leap; the first two numbers at rest, where an island is cheap or a load sags by more than an error of
+# the round [m/s or rad/s]; and those that have to be left for a new round
 CHEAP = wp.constant(1.0e5)
 CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
@@ -119,9 +119,9 @@ CALM = wp.constant(4)
 SHORT = wp.constant(8)
 TOO_MANY = wp.constant(14)
 TOO_MANY_LEAPING = wp.constant(22)
+SHORT_AT_REST = wp.constant(24)
+TOO_MANY_AT_REST = wp.constant(48)
 SAGGING = wp.constant(5.0e-3)
-SHORT_SAGGING = wp.constant(24)
-TOO_MANY_SAGGING = wp.constant(48)
 LEFT = wp.constant(2)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
@@ -130,8 +130,6 @@ SPARE = wp.constant(1.0e-2)
 # followed by leaps; and an island whose last round was
 LEAPS = wp.constant(3)
 LEAPT = wp.constant(4)
-# a cheap island at rest that has yielded to its load in a round
-SAGGED = wp.constant(2)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
 # what an island is solved for: velocities that move the positions, without impacts or with them, those at the
@@ -186,19 +184,19 @@ def count_passed(report: wp.ref[SolveReport]):
 @wp.func
 def sags(report: wp.ref[SolveReport]) -> bool:
     """True if an island at rest yields to its load."""
-    return report.resting > 0 and report.passed > SAGGING
+    return report.resting == 1 and report.passed > SAGGING
 
 
 @wp.func
 def most_for(report: wp.ref[SolveReport]) -> wp.vec2i:
     """Most factorizations in a later round, and in all rounds; the first may make more.
 
-    The heavier the load that an island at rest bears, the more contacts a round switches; once they bear it,
-    next steps start from their impulses.
+    What an island at rest yields adds up from step to step. Once it bears its load, the next steps start from
+    these impulses. Where rounds are dear, a little is left for these steps.
     """
     most = wp.vec2i(SHORT, TOO_MANY)
-    if sags(report) or report.resting == SAGGED:
-        most = wp.vec2i(SHORT_SAGGING, TOO_MANY_SAGGING)
+    if sags(report) or (report.resting == 1 and report.thorough > 0 and report.thorough < LEAPS):
+        most = wp.vec2i(SHORT_AT_REST, TOO_MANY_AT_REST)
     elif report.thorough >= LEAPS:
         most[1] = TOO_MANY_LEAPING
     return most
@@ -279,8 +277,6 @@ def solve_by_newton(
         if leaps and views.islands.contacts[k][0] < views.islands.contacts[k][1]:
             # an impact excuses what contacts pass
             report.passed = held
-        if sags(report) and report.thorough > 0:
-            report.resting = SAGGED
         copy_island(team, views.islands, k, views.newton.z, views.newton.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
@@ -402,7 +398,7 @@ def go_on_by_newton(
         report.thorough = report.resting
     number_unknowns(team, views, k, is_articulated(tree, views.islands, k))
     passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
-    if report.resting > 0:
+    if report.resting == 1:
         # what changed was a load, not an impact
         passing = wp.min(passing, SAGGING)
     load = soften(team, views.rows, views.islands, k, passing, views.laws)

@@ -55,7 +55,7 @@ class SolveReport:
     passed: float  # velocity error of rows due to the regularisation [m/s or rad/s]
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
     unsolved: int  # 1 if it ended above the tolerance
-    resting: int  # 1 if all its rows are slow, or SAGGED
+    resting: int  # 1 if all its rows are slow
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
     thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or LEAPS, LEAPT
     factorized: int  # 1 if its matrix is factorized for the current laws
