@@ -39,12 +39,26 @@ def note_wedged(team: Team, leaf: wp.vec2i, by: int, unsolved: wp.ref[UnsolvedVi
         unsolved.wedged_now[team.index] = by
 
 
+@wp.func
+def note_row(team: Team, views: wp.ref[SolveViews], k: int, found: int, by: int):
+    """Record the row between bodies with the highest number, from 1 on, that a lane has found; 0 is none."""
+    last = int(max_lanes(team, float(found)))
+    if last > 0:
+        p = views.islands.pair[views.islands.pairs[k][0] + last - 1]
+        note_wedged(team, views.rows.pair.leaf[p], by, views.unsolved)
+
+
+@wp.func
+def note_contact(team: Team, views: wp.ref[SolveViews], k: int, found: int, by: int):
+    """Record a contact, as `note_row` does a row."""
+    last = int(max_lanes(team, float(found)))
+    if last > 0:
+        c = views.islands.contact[views.islands.contacts[k][0] + last - 1]
+        note_wedged(team, views.rows.contact.leaf[c], by, views.unsolved)
+
+
 @wp.func(inline=False)
-def find_wedged(
-    team: Team,
-    views: wp.ref[SolveViews],
-    k: int,
-):
+def find_wedged(team: Team, views: wp.ref[SolveViews], k: int):
     """Record a distance of an island that bears too much, or a contact that cannot push its bodies apart."""
     strained = int(0)
     pairs = views.islands.pairs[k]
@@ -52,46 +66,28 @@ def find_wedged(
         p = views.islands.pair[i]
         if views.rows.pair.turn[p] * wp.abs(views.rows.pair.impulse[p]) > STRAINED:
             strained = i - pairs[0] + 1
-    strained = int(max_lanes(team, float(strained)))
-    if strained > 0:
-        p = views.islands.pair[pairs[0] + strained - 1]
-        note_wedged(team, views.rows.pair.leaf[p], STRAINED_ROW, views.unsolved)
-    last = int(0)
+    note_row(team, views, k, strained, STRAINED_ROW)
+    stuck = int(0)
     touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         if is_stuck(views.rows, views.islands.contact[i]):
-            last = i - touches[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0:
-        c = views.islands.contact[touches[0] + last - 1]
-        note_wedged(team, views.rows.contact.leaf[c], WEDGED_CONTACT, views.unsolved)
+            stuck = i - touches[0] + 1
+    note_contact(team, views, k, stuck, WEDGED_CONTACT)
 
 
 @wp.func(inline=False)
-def note_wedged_push(
-    team: Team,
-    views: wp.ref[SolveViews],
-    k: int,
-    push: float,
-):
+def note_wedged_push(team: Team, views: wp.ref[SolveViews], k: int, push: float):
     """Record the contact of an island that demands this push [m/s]."""
-    last = int(0)
+    demands = int(0)
     touches = views.islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         if views.rows.contact.push[views.islands.contact[i]] == push:
-            last = i - touches[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0:
-        c = views.islands.contact[touches[0] + last - 1]
-        note_wedged(team, views.rows.contact.leaf[c], WEDGED_CONTACT, views.unsolved)
+            demands = i - touches[0] + 1
+    note_contact(team, views, k, demands, WEDGED_CONTACT)
 
 
 @wp.func(inline=False)
-def note_sagging(
-    team: Team,
-    views: wp.ref[SolveViews],
-    k: int,
-):
+def note_sagging(team: Team, views: wp.ref[SolveViews], k: int):
     """Record the contact of an island whose load is largest for its bodies."""
     largest = float(0.0)
     touches = views.islands.contacts[k]
@@ -99,23 +95,16 @@ def note_sagging(
         c = views.islands.contact[i]
         largest = wp.max(largest, views.rows.contact.weight[c][0] * views.rows.contact.impulse[c][0])
     largest = max_lanes(team, largest)
-    last = int(0)
+    laden = int(0)
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = views.islands.contact[i]
         if views.rows.contact.weight[c][0] * views.rows.contact.impulse[c][0] == largest:
-            last = i - touches[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0:
-        c = views.islands.contact[touches[0] + last - 1]
-        note_wedged(team, views.rows.contact.leaf[c], SAGGING_CONTACT, views.unsolved)
+            laden = i - touches[0] + 1
+    note_contact(team, views, k, laden, SAGGING_CONTACT)
 
 
 @wp.func(inline=False)
-def note_contradiction(
-    team: Team,
-    views: wp.ref[SolveViews],
-    k: int,
-):
+def note_contradiction(team: Team, views: wp.ref[SolveViews], k: int):
     """Record the row of an island whose push does the most work."""
     strongest = float(0.0)
     pairs = views.islands.pairs[k]
@@ -123,15 +112,12 @@ def note_contradiction(
         p = views.islands.pair[i]
         strongest = wp.max(strongest, views.rows.pair.impulse[p] * views.rows.pair.push[p])
     strongest = max_lanes(team, strongest)
-    last = int(0)
+    found = int(0)
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = views.islands.pair[i]
         if views.rows.pair.impulse[p] * views.rows.pair.push[p] == strongest:
-            last = i - pairs[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0:
-        p = views.islands.pair[pairs[0] + last - 1]
-        note_wedged(team, views.rows.pair.leaf[p], WEDGED_ROW, views.unsolved)
+            found = i - pairs[0] + 1
+    note_row(team, views, k, found, WEDGED_ROW)
 
 
 @wp.func(inline=False)
