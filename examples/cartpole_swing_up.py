@@ -40,7 +40,8 @@ def main(folder: pathlib.Path = pathlib.Path()) -> None:
     parse_urdf(asset_path("cartpole.urdf"), robot, **drives)
     robot.joint_q[:] = [0.0, math.pi]
     costs = [
-        optimize.JointCost([0.5, 0.0], 0.0, [0.4, 10.0], 0.1, joint_q=[0.0, 0.0]),
+        optimize.JointCost(position=[0.5, 0.0], joint_q=[0.0, 0.0]),  # the track has an end
+        optimize.JointCost(final_position=[0.4, 10.0], final_velocity=0.1, joint_q=[0.0, 0.0]),
         optimize.ControlCost(1e-5),
     ]
     problem = optimize.Problem(robot, costs, 50, 0.01, hold=5, actuated=[0], bounds=(-math.inf, math.inf))
