@@ -191,8 +191,8 @@ def sags(report: wp.ref[SolveReport]) -> bool:
 def most_for(report: wp.ref[SolveReport]) -> wp.vec2i:
     """Most factorizations in a later round, and in all rounds; the first may make more.
 
-    What an island at rest yields adds up from step to step. Once it bears its load, the next steps start from
-    these impulses. Where rounds are dear, a little is left for these steps.
+    At rest, what contacts yield under a load adds up from step to step. Once they bear it, the next steps
+    start from these impulses. Where rounds are dear, these steps do what little is left.
     """
     most = wp.vec2i(SHORT, TOO_MANY)
     if sags(report) or (report.resting == 1 and report.thorough > 0 and report.thorough < LEAPS):
