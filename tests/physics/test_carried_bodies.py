@@ -99,7 +99,11 @@ def test_a_ball_rolls_straight(device: str, spin: float):
 
 @pytest.mark.parametrize("speed", [2.0, 33.0, 66.0])
 def test_a_wheel_keeps_its_height(device: str, speed: float):
-    """A cylinder that rolls, by up to 2.75 rad a step: where it touches, points leave the ground, not it."""
+    """A cylinder that rolls, by up to 2.75 rad a step: where it touches, points leave the ground, not it.
+
+    Over 2 s it may slip by a ten-thousandth of its way, and turn aside by a ten-thousandth of a radian:
+    float32 resolves 8 um of the 132 m of the fastest.
+    """
     radius = 0.1
     builder = z_up()
     body = builder.add_body(origin=wp.transform((0.0, 0.0, radius), wp.quat_identity()))
@@ -110,7 +114,8 @@ def test_a_wheel_keeps_its_height(device: str, speed: float):
     (poses,) = run.record(480, "body_q")
     assert np.abs(poses[:, 0, 2] - radius).max() < 2.0e-4
     np.testing.assert_allclose(run.body_q[0, :3], [2.0 * speed, 0.0, radius], atol=5.0e-3)
-    np.testing.assert_allclose(run.body_qd[0], [0.0, speed / radius, 0.0, speed, 0.0, 0.0], atol=2.0e-2)
+    spin = speed / radius
+    np.testing.assert_allclose(run.body_qd[0], [0.0, spin, 0.0, speed, 0.0, 0.0], atol=1.0e-4 * spin)
 
 
 def rolling_spin(corners: int, radius: float, inertia: float, spin: float, passed: int) -> float:
