@@ -28,8 +28,8 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import factorize, solve
 from newtonsim.kernels.algebra.dense_inverse import invert
 from newtonsim.kernels.algebra.teams import Team, has_one_lane, max_lanes, sum_lanes, sync
-from newtonsim.kernels.constraints.islands import tree_share
-from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
+from newtonsim.kernels.constraints.islands import copy_island, tree_share
+from newtonsim.kernels.constraints.laws import dof_leaf, has_spin, return_to_centres
 from newtonsim.kernels.constraints.solve.coupled import (
     assemble_densely,
     find_slopes,
@@ -63,6 +63,10 @@ ROUNDING = wp.constant(1.0e-4)
 STALLED = wp.constant(0.5)
 # step, over the velocities, below which it is rounding
 RESOLUTION = wp.constant(1.0e-7)
+# residual [m/s or rad/s] on the way above which z and the velocities of rows, sums of all steps in single
+# precision, may have lost digits that matter; and a residual larger than any
+WILD = wp.constant(30.0)
+UNKNOWN = wp.constant(1.0e30)
 
 
 @wp.func
@@ -133,6 +137,28 @@ def find_gap(
             views.newton.gap[d] = gap
             views.sys.x[i] = -gap
             total += gap * gap
+        if share.whole == 0:
+            total = sum_lanes(team, total)
+        bound = wp.max(bound, views.newton.tree_reach[t] * wp.sqrt(total))
+    return 2.0 * max_lanes(team, bound)
+
+
+@wp.func(inline=False)
+def speed_limit(
+    team: Team,
+    views: wp.ref[SolveViews],
+    k: int,
+) -> float:
+    """Bound of the velocities of rows at y, as `find_gap` finds that of the residual."""
+    bound = float(0.0)
+    trees = views.islands.trees[k]
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
+        t = views.islands.tree[e]
+        total = float(0.0)
+        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
+            y = views.newton.y[views.islands.dof[i]]
+            total += y * y
         if share.whole == 0:
             total = sum_lanes(team, total)
         bound = wp.max(bound, views.newton.tree_reach[t] * wp.sqrt(total))
@@ -315,6 +341,7 @@ def minimize(
     tolerance: float,
     most: int,
     factorized: bool,
+    leaps: bool,
 ) -> Minimum:
     """Make Newton steps from the velocities y until the residual is at most `tolerance`.
 
@@ -328,6 +355,7 @@ def minimize(
         tolerance: Residual that is good enough [m/s or rad/s].
         most: Most factorizations.
         factorized: Whether the system holds a factor that may be used again.
+        leaps: Whether rounds leap: then rows cancel so far that their velocities are known better as sums.
     """
     found = Minimum()
     stale = not factorized
@@ -336,6 +364,7 @@ def minimize(
     followed = factorized
     running = int(1)
     last = float(0.0)
+    largest = float(0.0)
     alpha = float(0.0)
     rounded = bool(False)
     near = bool(False)
@@ -352,19 +381,29 @@ def minimize(
         # an exact step that gains nothing is due to rounding if the residual itself is small
         if found.residual <= LOOSE * tolerance or last_one or (dense and stuck):
             found.residual = fastest_row(team, tree, views, k, depth, views.newton.gap)
-        if found.residual <= tolerance or last_one:
+        # where a step by a matrix of this state gains little, rounding is the limit, if the residual is small
+        stalled = found.steps > 0 and stale and found.residual > STALLED * last
+        done = found.residual <= tolerance or last_one or (stalled and found.residual <= ROUNDING)
+        renews = done and not leaps and largest > WILD and largest > speed_limit(team, views, k)
+        if renews:
+            # z and all velocities are those at y again, and the method goes on from there
+            return_to_centres(team, views.rows, views.islands, k, views.laws)
+            copy_island(team, views.islands, k, views.newton.centre, views.newton.z)
+            alpha = float(0.0)
+            last = float(UNKNOWN)
+            largest = float(0.0)
+            rounded = bool(False)
+        elif done:
             running = 0
         else:
-            stalled = stale and found.residual > STALLED * last and found.residual <= ROUNDING
             if found.steps > 0:
                 slow = found.residual > REUSE * last and switched > 0
                 stale = slow or (found.residual > STALLED * last and kept != 1)
                 if dense:
                     stale = switched > 0 or found.residual > REUSE * last
-                if stalled:
-                    running = 0
             last = found.residual
-        if running == 1:
+            largest = wp.max(largest, last)
+        if running == 1 and not renews:
             if dense:
                 stale = stale or follow != followed
             followed = follow

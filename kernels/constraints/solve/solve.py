@@ -93,6 +93,8 @@ FAILED = wp.constant(1.0e-3)
 LOOSE = wp.constant(0.02)
 # that of rows between bodies above which rounds leap beside contacts
 PASSED_MUCH = wp.constant(0.01)
+# rounding error of a round, over what a load sags without it, up to which the round is kept
+WORTH = wp.constant(0.1)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
@@ -239,13 +241,15 @@ def solve_by_newton(
         if rounds > 0:
             limits = most_for(report)
             most = wp.min(most, wp.min(used + limits[0], limits[1]))
-        found = minimize(team, tree, views, k, depth, pyramidal, tolerance, most - used, factorized)
+        leaps = report.thorough >= LEAPS
+        found = minimize(team, tree, views, k, depth, pyramidal, tolerance, most - used, factorized, leaps)
         good = found.residual <= PROMISED
-        if rounds == 0 or report.thorough >= LEAPS:
+        if rounds == 0 or leaps:
             good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
             good = good or found.residual <= ROUNDING * largest_response(team, views, k)
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
+            good = good or (sags(report) and found.residual <= WORTH * report.passed)
         if not good:
             if report.thorough == LEAPT:
                 shift_centres(team, views, k, views.rows.spins, -1.0)
@@ -266,7 +270,6 @@ def solve_by_newton(
         set_bounds(team, views.rows, views.islands, k, views.laws)
         before = report.passed
         length = float(0.0)
-        leaps = report.thorough >= LEAPS
         if leaps:
             length = find_leap(team, views, k, report.thorough == LEAPS)
         held = passed_by_pairs(team, views, k)
