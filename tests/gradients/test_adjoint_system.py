@@ -48,7 +48,7 @@ def collapsing_pile():
         turn = wp.quat(*(q / np.linalg.norm(q)))
         place = (*(0.25 * rng.uniform(-1.0, 1.0, 2)), 0.2 + 0.24 * (k // 6))
         add_box(builder, place, turn, rng.uniform(0.06, 0.12, 3), 0.6, rng.uniform(200.0, 1000.0))
-    return builder, None, 120
+    return builder, None, 110
 
 
 def heavy_on_light():

@@ -38,6 +38,7 @@ from newtonsim.kernels.constraints.solve.coupled import (
 from newtonsim.kernels.constraints.solve.line_search import search
 from newtonsim.kernels.constraints.solve.matrix import assemble
 from newtonsim.kernels.constraints.solve.velocities import (
+    KEPT,
     apply_laws,
     fastest_row,
     project_step,
@@ -63,9 +64,12 @@ ROUNDING = wp.constant(1.0e-4)
 STALLED = wp.constant(0.5)
 # step, over the velocities, below which it is rounding
 RESOLUTION = wp.constant(1.0e-7)
-# residual [m/s or rad/s] on the way above which z and the velocities of rows, sums of all steps in single
-# precision, may have lost digits that matter; and a residual larger than any
+# residual [m/s or rad/s] on the way above which z, the sum of all steps in single precision, may have lost
+# digits that matter; y on the way, over that in the end, above which velocities of rows, sums of the same
+# kind, may have; residual that is good enough after that [m/s or rad/s]; and one larger than any
 WILD = wp.constant(30.0)
+FAR = wp.constant(10.0)
+RENEWED = wp.constant(5.0e-5)
 UNKNOWN = wp.constant(1.0e30)
 
 
@@ -137,28 +141,6 @@ def find_gap(
             views.newton.gap[d] = gap
             views.sys.x[i] = -gap
             total += gap * gap
-        if share.whole == 0:
-            total = sum_lanes(team, total)
-        bound = wp.max(bound, views.newton.tree_reach[t] * wp.sqrt(total))
-    return 2.0 * max_lanes(team, bound)
-
-
-@wp.func(inline=False)
-def speed_limit(
-    team: Team,
-    views: wp.ref[SolveViews],
-    k: int,
-) -> float:
-    """Bound of the velocities of rows at y, as `find_gap` finds that of the residual."""
-    bound = float(0.0)
-    trees = views.islands.trees[k]
-    share = tree_share(team, trees)
-    for e in range(share.tree, trees[1], share.trees):
-        t = views.islands.tree[e]
-        total = float(0.0)
-        for i in range(views.islands.dof_start[t] + share.dof, views.islands.dof_start[t + 1], share.dofs):
-            y = views.newton.y[views.islands.dof[i]]
-            total += y * y
         if share.whole == 0:
             total = sum_lanes(team, total)
         bound = wp.max(bound, views.newton.tree_reach[t] * wp.sqrt(total))
@@ -355,7 +337,7 @@ def minimize(
         tolerance: Residual that is good enough [m/s or rad/s].
         most: Most factorizations.
         factorized: Whether the system holds a factor that may be used again.
-        leaps: Whether rounds leap: then rows cancel so far that their velocities are known better as sums.
+        leaps: Whether rounds leap, which count on small steps of z from where it is.
     """
     found = Minimum()
     stale = not factorized
@@ -363,8 +345,11 @@ def minimize(
     dense = factorized and views.newton.dense.inverted[team.index] == 1
     followed = factorized
     running = int(1)
+    enough = float(tolerance)
     last = float(0.0)
     largest = float(0.0)
+    farthest = float(0.0)
+    along = wp.vec3(0.0, 0.0, 0.0)
     alpha = float(0.0)
     rounded = bool(False)
     near = bool(False)
@@ -379,17 +364,20 @@ def minimize(
         last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
         stuck = found.steps > 0 and stale and switched == 0 and found.residual > STALLED * last
         # an exact step that gains nothing is due to rounding if the residual itself is small
-        if found.residual <= LOOSE * tolerance or last_one or (dense and stuck):
+        if found.residual <= LOOSE * enough or last_one or (dense and stuck):
             found.residual = fastest_row(team, tree, views, k, depth, views.newton.gap)
         # where a step by a matrix of this state gains little, rounding is the limit, if the residual is small
         stalled = found.steps > 0 and stale and found.residual > STALLED * last
-        done = found.residual <= tolerance or last_one or (stalled and found.residual <= ROUNDING)
-        renews = done and not leaps and largest > WILD and largest > speed_limit(team, views, k)
+        done = found.residual <= enough or last_one or (stalled and found.residual <= ROUNDING)
+        renews = done and largest > WILD and not leaps
         if renews:
-            # z and all velocities are those at y again, and the method goes on from there
+            # z is that of the impulses again, and the method goes on from there
             return_to_centres(team, views.rows, views.islands, k, views.laws)
             copy_island(team, views.islands, k, views.newton.centre, views.newton.z)
-            alpha = float(0.0)
+            alpha = float(KEPT)
+            if farthest > FAR * FAR * along[2]:
+                alpha = float(0.0)
+            enough = wp.max(tolerance, RENEWED)
             last = float(UNKNOWN)
             largest = float(0.0)
             rounded = bool(False)
@@ -430,6 +418,7 @@ def minimize(
             else:
                 kept = 0
             advance(team, views, k, alpha)
+            farthest = wp.max(farthest, along[2])
             found.steps += 1
             rounded = alpha * alpha * along[1] <= RESOLUTION * RESOLUTION * along[2]
             found.rounded = int(rounded)

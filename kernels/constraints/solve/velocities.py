@@ -34,6 +34,10 @@ from newtonsim.kernels.views.model import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
+# length of a step that leaves the velocities of the rows as they are
+KEPT = wp.constant(-1.0)
+
+
 @wp.func(inline=False)
 def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3):
     """Set the friction bounds of a contact to those of its normal impulse at the velocity v."""
@@ -95,16 +99,17 @@ def apply_laws(
 ) -> wp.vec2i:
     """Give every row the impulse of its law at the velocities y; z follows.
 
-    The velocities of the rows are recomputed if `alpha` is 0; otherwise they advance along the last step by
-    this length. Returns the number of rows on other branches of their laws than in the matrix, and that of
-    contacts whose friction is limited by its bound.
+    The velocities of the rows are recomputed if `alpha` is 0, and stay if it is KEPT; otherwise they advance
+    along the last step by this length. Returns the number of rows on other branches of their laws than in the
+    matrix, and that of contacts whose friction is limited by its bound.
     """
     switched = int(0)
     sliding = int(0)
+    ahead = wp.max(alpha, 0.0)
     dofs = views.islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = views.islands.dof_row[i]
-        v = float(views.newton.dof_v[r][0] + alpha * views.newton.dof_v[r][1])
+        v = float(views.newton.dof_v[r][0] + ahead * views.newton.dof_v[r][1])
         if alpha == 0.0:
             v = row_velocity(tree, dof_leaf(views.rows, r), r, depth, views.rows.dof.B, views.newton.y)
         law = dof_law(views.rows, views.laws, r, v)
@@ -114,7 +119,7 @@ def apply_laws(
     pairs = views.islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = views.islands.pair[i]
-        u = float(views.newton.pair_v[p][0] + alpha * views.newton.pair_v[p][1])
+        u = float(views.newton.pair_v[p][0] + ahead * views.newton.pair_v[p][1])
         if alpha == 0.0:
             u = row_velocity(tree, views.rows.pair.leaf[p], p, depth, views.rows.pair.B, views.newton.y)
         law = pair_law(views.rows, views.laws, p, u)
@@ -125,7 +130,7 @@ def apply_laws(
     i = int(touches[0] + team.lane)
     while i < touches[1]:
         c = views.islands.contact[i]
-        x = views.laws.contact_v[c] + alpha * views.newton.contact_dv[c]
+        x = views.laws.contact_v[c] + ahead * views.newton.contact_dv[c]
         if alpha == 0.0:
             x = triple_velocity(
                 tree, views.rows.contact.leaf[c], c, depth, views.rows.contact.B, views.newton.y
@@ -140,7 +145,7 @@ def apply_laws(
         views.newton.contact_dv[c] = triple.impulse - views.rows.contact.impulse[c]
         views.rows.contact.impulse[c] = triple.impulse
         if has_spin(views.rows, c):
-            s = views.newton.spin_v[c] + alpha * views.newton.spin_dv[c]
+            s = views.newton.spin_v[c] + ahead * views.newton.spin_dv[c]
             if alpha == 0.0:
                 s = triple_velocity(
                     tree, views.rows.contact.leaf[c], c, depth, views.rows.spin.B, views.newton.y
