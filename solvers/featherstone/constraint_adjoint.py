@@ -1,7 +1,8 @@
 """Adjoint of the constraint stage of FeatherstoneSolver: buffers, and the order of its kernels.
 
-The rows of a step are built and solved again, in the adjoint's own buffers, from the impulses with which the
-step started: the same sweeps yield the same impulses.
+The rows of a step are built again, in the adjoint's own buffers, with the impulses that the step found.
+Where these do not say all that the solve did, as in impacts, the rows are solved again, from the impulses
+with which the step started: the same sweeps yield the same impulses.
 """
 
 from __future__ import annotations
@@ -134,11 +135,19 @@ class ConstraintAdjoint:
         starts.restore(launch, self.stage)
 
     def resolve(
-        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, v_end: wp.array
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        contacts: Contacts,
+        dt: float,
+        starts: StartingImpulses,
+        v_end: wp.array,
     ) -> None:
         """Solve the rows, and mark worlds in which their impulses yield a velocity other than v_end."""
         stage, dofs = self.stage, self.stage.dofs
-        stage.solve(launch, smooth, contacts, dt, self.solved_qd)
+        starts.resume(launch, stage, contacts)
+        stage.find_impulses(launch, contacts, dt, resumed=True)
+        stage.accept(launch, smooth, self.solved_qd)
         launch(
             worlds_adjoint.compare_velocities,
             "world",

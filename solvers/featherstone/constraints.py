@@ -248,29 +248,14 @@ class ConstraintStage:
     def _note_step(self, contacts: Contacts, dt: float) -> None:
         self.last_contacts, self.last_dt = contacts, dt
 
-    def solve(
-        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, joint_qd: wp.array
-    ) -> None:
-        """Write the velocity that satisfies all constraints: `find_impulses`, `accept`, and `remember`.
-
-        Args:
-            launch: Launcher of the model.
-            smooth: Result of the smooth stage.
-            contacts: Contacts at the start of the step.
-            dt: Time step [s].
-            joint_qd: Receives the result, shape (joint_dof_count,).
-        """
-        self.find_impulses(launch, contacts, dt)
-        self.accept(launch, smooth, joint_qd)
-        self.remember(launch, contacts, dt)
-
-    def find_impulses(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
+    def find_impulses(self, launch: Launcher, contacts: Contacts, dt: float, resumed: bool = False) -> None:
         """Solve the rows of `build`.
 
         Args:
             launch: Launcher of the model.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
+            resumed: Whether all worlds but those that are UNSOLVED by `world_state` have been solved before.
         """
         buffers = self.buffers
         reads = dict(
@@ -281,6 +266,7 @@ class ConstraintStage:
             dt=dt,
             restitution_speed=self.options.restitution_speed,
             s=self.options.solve_options(self.keeps_moving),
+            resumed=int(resumed),
         )
         writes = dict(views=buffers.views, world_state=self.world_state)
         if buffers.sweeps_first:

@@ -274,6 +274,7 @@ class FeatherstoneSolver(LaunchedSolver):
         constraints.build(launch, smooth, state.joint_q, state.joint_qd, control, constrained, dt)
         step.keep_starts(launch, constraints)
         constraints.find_impulses(launch, constrained, dt)
+        step.keep_outcome(launch, constraints, constrained)
         # integrate
         self._advance_trees(launch, constrained, step)
         constraints.remember_pulls(launch, smooth, state.joint_qd, dt)

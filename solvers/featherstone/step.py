@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 import warp as wp
 
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.constraints.adjoint import outcome
+from newtonsim.kernels.constraints.adjoint.outcome import OutcomeView
 from newtonsim.kernels.steps import warm_start
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.step import Step
 
@@ -36,6 +40,9 @@ def _sources(stage: ConstraintStage) -> dict[str, wp.array]:
 class StartingImpulses:
     """What earlier steps gave a step to start from, by which it can be solved again bit by bit.
 
+    Where the impulses that the step found say all of its solution, they take the place of those with which it
+    started, and nothing has to be solved again.
+
     Args:
         stage: The constraint stage whose rows they are, or one that is like it.
 
@@ -44,7 +51,7 @@ class StartingImpulses:
     """
 
     def __init__(self, stage: ConstraintStage):
-        sources = _sources(stage)
+        sources = {**_sources(stage), "state": stage.world_state, "residual": stage.residual}
         device = stage.model.device
         sizes = [len(array) * wp.types.type_size_in_bytes(array.dtype) // 4 for array in sources.values()]
         self.values = zeros(sum(sizes), dtype=float, device=device)
@@ -53,11 +60,43 @@ class StartingImpulses:
         for (name, array), size in zip(sources.items(), sizes):
             self._kept[name] = wp.array(ptr=place, dtype=array.dtype, shape=array.shape, device=device)
             place += 4 * size  # pyright: ignore[reportOperatorIssue]
+        self._outcome = OutcomeView()
+        for name in ("state", "residual", "dof", "contact", "spin"):
+            if name in self._kept:
+                setattr(self._outcome, name, self._kept[name])
 
     def keep(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Copy it, after the rows of a step are built and before they are solved."""
         for name, source in _sources(stage).items():
             self._copy(launch, name, source, self._kept[name])
+
+    def keep_outcome(self, launch: Launcher, stage: ConstraintStage, contacts: Contacts) -> None:
+        """Keep the impulses that the step found instead, where these say all of its solution."""
+        launch(
+            outcome.keep_outcome,
+            "world",
+            reads=dict(
+                rows=stage.rows,
+                contacts=contacts.view,
+                world_state=stage.world_state,
+                residual=stage.residual,
+            ),
+            writes=dict(outcome=self._outcome),
+        )
+
+    def resume(self, launch: Launcher, stage: ConstraintStage, contacts: Contacts) -> None:
+        """Take the impulses for the solution where they are it; then the stage finds the others."""
+        launch(
+            outcome.resume_rows,
+            "world team",
+            reads=dict(
+                tree=launch.views.tree,
+                contacts=contacts.view,
+                depth=topology_of(stage.model).max_depth,
+                outcome=self._outcome,
+            ),
+            writes=dict(views=stage.buffers.views, world_state=stage.world_state),
+        )
 
     def restore(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Write the impulses into the rows of a stage, once they are built."""
@@ -94,3 +133,8 @@ class FeatherstoneStep(Step):
         """Keep the impulses of rows that are built, if a backward pass needs them."""
         if self.starts is not None:
             self.starts.keep(launch, constraints)
+
+    def keep_outcome(self, launch: Launcher, constraints: ConstraintStage, contacts: Contacts) -> None:
+        """Keep the impulses that were found for them, likewise."""
+        if self.starts is not None:
+            self.starts.keep_outcome(launch, constraints, contacts)

@@ -267,7 +267,7 @@ class FeatherstoneAdjoint:
         self.constraints.rebuild(launch, self.options, smooth, state, control, contacts, dt, step.starts)
         if self.impacts is not None:
             self.impacts.follow(launch, self.constraints, contacts, dt)
-        self.constraints.resolve(launch, smooth, contacts, dt, step.state_out.joint_qd)
+        self.constraints.resolve(launch, smooth, contacts, dt, step.starts, step.state_out.joint_qd)
         copy(self.body_f, smooth.body_f)
 
     def _rigid_contacts(self) -> Contacts:

@@ -236,6 +236,37 @@ def test_recordings_leave_out_only_what_does_nothing(restitution: float):
             np.testing.assert_array_equal(other[name].numpy(), found[0][name].numpy())
 
 
+def test_only_what_rebounds_is_solved_again(device: str):
+    """Of a ball that lands slowly, which stops, and one that rebounds within the step.
+
+    The first ends where the ground lets it, whatever its height and velocity; the second, at the height g,
+    ends at e (v h - g) above the ground.
+    """
+    gap, e = 1.0e-3, 0.5
+    builder = z_up()
+    for _ in range(2):
+        one = z_up()
+        body = one.add_body(origin=wp.transform((0.0, 0.0, 0.1 + gap), wp.quat_identity()))
+        one.add_shape_sphere(body, radius=0.1, density=300.0, mu=0.0, thickness=0.0, restitution=e)
+        builder.add_builder(one)
+    builder.set_ground_plane(mu=0.0, restitution=e)
+    builder.gravity = 0.0
+    model = builder.finalize(device, requires_grad=True)
+    solver = FeatherstoneSolver(model, restitution_speed=0.5)
+
+    def height(state: newtonsim.State, losses: wp.array) -> None:
+        wp.launch(add_height, len(losses), [state.body_q, losses], device=losses.device)
+
+    state = start(model, [[0.0, 0.0, 0.0, 0.0, 0.0, v] for v in (-0.4, -1.0)])
+    wrt = ("state.joint_q", "state.joint_qd")
+    gradients = diff.rollout(model, solver, state, None, 1, DT, height, wrt).gradients
+    np.testing.assert_allclose(gradients["state.joint_q"].numpy().reshape(2, 7)[:, 2], [0.0, -e], atol=1.0e-4)
+    by_velocity = gradients["state.joint_qd"].numpy().reshape(2, 6)[:, 5]
+    np.testing.assert_allclose(by_velocity, [0.0, -e * DT], atol=1.0e-6)
+    sweeps = solver.adjoint.constraints.stage.iterations.numpy()
+    assert sweeps[0] == 0 < sweeps[1]
+
+
 def test_head_on_collision_without_friction(device: str):
     """Nothing slips and nothing holds: the tangents of such a contact are free."""
     model, state = row_of_balls(device, 0.6, (0.02,))

@@ -19,6 +19,7 @@ from newtonsim.errors import SmallTeamWarning
 from newtonsim.examples import scenes
 from newtonsim.kernels.algebra import block_cholesky, block_system
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes, sum_lanes, sync
+from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED
 from newtonsim.kernels.views.model import LevelView
 from newtonsim.runtime import capture, teams
 from newtonsim.runtime.launcher import Launcher
@@ -279,6 +280,26 @@ def linear_scene() -> Scene:
     return Scene(model, lambda: linear.step(Shard(model), state, end, control, 1.0 / 240.0))
 
 
+def resumed_scene() -> Scene:
+    """What legs that stand find is taken over, in worlds of which one hangs in the air."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.replicate(legged(), 2)
+    builder.set_ground_plane()
+    model = builder.finalize("cpu")
+    solver, state = FeatherstoneSolver(model), model.state()
+    q = state.joint_q.numpy()
+    q.reshape(2, -1)[1, 2] += 1.0
+    state.joint_q.assign(q)
+    memory, stage = solver.make_step_memory(), solver.constraints
+    solver.use_step_memory(memory)
+    for _ in range(3):
+        solver.step(model, state, state, None, None, 1.0 / 240.0)
+    launch = Launcher(model, record_tape=False, shard=Shard(model).with_starts(stage.starts))
+    assert (stage.world_state.numpy() == [ACTED, NOTHING_ACTED]).all()
+    stage.buffers.islands.count.zero_()
+    return Scene(model, lambda: memory.resume(launch, stage, solver.contacts))
+
+
 def crowd_scene() -> Scene:
     """Contacts of spheres on the ground, too many for a list of pairs."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -304,6 +325,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "long chains": lambda: step_scene(random_model(11, body_count=80, base=FREE)),
     "dynamics": dynamics_scene,
     "linear model": linear_scene,
+    "outcome": resumed_scene,
     "spawn": spawn_scene,
     "walkers": walker_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),

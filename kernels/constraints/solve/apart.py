@@ -5,7 +5,7 @@ split impulses of Bullet). Where Newton's method solved the rows, the linear res
 the cost of one factorization; where sweeps did, some more sweeps find them.
 
 Stage: constraints, after the solve of an island
-Called by: kernels/constraints/solve/solve.py
+Called by: kernels/constraints/adjoint/outcome.py, kernels/constraints/solve/solve.py
 Reads: SolveViews, TreeView, z
 Writes: SolveViews
 """

@@ -67,6 +67,9 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# state of a world whose rows are still to be solved, where those of others are solved already
+UNSOLVED = wp.constant(-1)
+
 # sweeps after which Newton's method takes over if they converge too slowly
 FEWEST = wp.constant(10)
 # initial sweeps in which contacts are softened about their starting impulses, by this share of their weight:
@@ -655,6 +658,7 @@ def solve_rows(
     dt: float,
     restitution_speed: float,
     s: SolveOptions,
+    resumed: int,
     begun: int,
     reports: wp.array(dtype=SolveReport),
     views: wp.array(dtype=SolveViews),
@@ -672,9 +676,13 @@ def solve_rows(
 
     If `begun` is 1, `sweep_rows` has swept all islands and solved those for which sweeps were enough, and
     this kernel solves the others. `reports` by island and `SolveViews.totals` by world hold its results.
+    If `resumed` is 1, `adjoint.outcome.resume_rows` has solved all worlds but those that are UNSOLVED.
     """
     team = own_team(teams, wp.tid())
     w = team.index
+    if resumed == 1:
+        if world_state[w] != UNSOLVED:
+            return
     has_impact = bool(False)
     if begun == 1:
         if views[0].totals[w].hopeless == 0:

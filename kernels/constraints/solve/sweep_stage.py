@@ -18,6 +18,7 @@ from newtonsim.kernels.constraints.rows import WorldDofsView
 from newtonsim.kernels.constraints.solve.pushes import share_of_pushes
 from newtonsim.kernels.constraints.solve.solve import (
     LAID_OUT_BEFORE,
+    UNSOLVED,
     SolveOptions,
     add_report,
     begin_island,
@@ -45,6 +46,7 @@ def sweep_rows(
     dt: float,
     restitution_speed: float,
     s: SolveOptions,
+    resumed: int,
     reports: wp.array(dtype=SolveReport),
     views: wp.array(dtype=SolveViews),
     world_state: wp.array(dtype=int),
@@ -52,6 +54,9 @@ def sweep_rows(
     """One team per world: as `solve.solve_rows`, except for the islands that sweeps do not solve."""
     team = own_team(teams, wp.tid())
     w = team.index
+    if resumed == 1:
+        if world_state[w] != UNSOLVED:
+            return
     has_impact = begin_world(team, tree[0], dofs[0], views[0], contacts[0], depth, dt, restitution_speed)
     begin = views[0].islands.tree_start[w]
     end = begin + views[0].islands.count[w]

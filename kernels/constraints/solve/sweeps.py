@@ -1,8 +1,8 @@
 """Sweeps over the rows of an island, and their starting impulses; sweeps over rows between bodies alone.
 
 Stage: constraints, solve
-Called by: kernels/constraints/solve/apart.py, kernels/constraints/solve/pushes.py,
-    kernels/constraints/solve/solve.py
+Called by: kernels/constraints/adjoint/outcome.py, kernels/constraints/solve/apart.py,
+    kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
 Reads: SolveViews, TreeView, z
 Writes: SolveViews, z
 """

@@ -5,7 +5,7 @@ argument takes registers of a thread in each link of such a chain: one reference
 the views here would.
 
 Stage: constraints, solve
-Used by: solvers/featherstone/, kernels/constraints/solve/
+Used by: solvers/featherstone/, kernels/constraints/adjoint/outcome.py, kernels/constraints/solve/
 """
 
 import newtonsim.kernels.lazy_warp as wp
