@@ -334,22 +334,23 @@ class Launcher:
         arrays = [a for a in (*motion.arrays, *inputs) if a.size and a.grad is not None]
         tape.record_func(lambda: self.off_tape(kernel, kind, reads=reads, writes=writes), arrays)
 
-    def poses(self, motion: Motion, joint_q: wp.array) -> None:
-        """Body frames and motion subspaces at joint_q."""
+    def poses(self, motion: Motion, joint_q: wp.array, known: bool = False) -> None:
+        """Body frames and motion subspaces at joint_q; if they are known, only their way back is recorded."""
         v, com = self.views, self.model.body_com
         # nothing depends on where the origins are, so no gradient goes through them
-        self.off_tape(
-            forward_kinematics.place_origins,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, q=joint_q),
-            writes=dict(origin=motion.kin.origin),
-        )
-        self.off_tape(
-            forward_kinematics.compute_poses,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body_com=com, q=joint_q),
-            writes=dict(kin=motion.kin),
-        )
+        if not known:
+            self.off_tape(
+                forward_kinematics.place_origins,
+                "tree",
+                reads=dict(tree=v.tree, joint=v.joint, q=joint_q),
+                writes=dict(origin=motion.kin.origin),
+            )
+            self.off_tape(
+                forward_kinematics.compute_poses,
+                "tree",
+                reads=dict(tree=v.tree, joint=v.joint, body_com=com, q=joint_q),
+                writes=dict(kin=motion.kin),
+            )
         if self._goes_back(motion):
             from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
 
@@ -367,15 +368,16 @@ class Launcher:
                 ),
             )
 
-    def velocities(self, motion: Motion, joint_qd: wp.array) -> None:
-        """Spatial velocities at joint_qd; needs the poses."""
+    def velocities(self, motion: Motion, joint_qd: wp.array, known: bool = False) -> None:
+        """Spatial velocities at joint_qd, `known` as in `poses`; needs the poses."""
         v = self.views
-        self.off_tape(
-            forward_kinematics.compute_velocities,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, qd=joint_qd),
-            writes=dict(kin=motion.kin),
-        )
+        if not known:
+            self.off_tape(
+                forward_kinematics.compute_velocities,
+                "tree",
+                reads=dict(tree=v.tree, joint=v.joint, qd=joint_qd),
+                writes=dict(kin=motion.kin),
+            )
         if self._goes_back(motion):
             from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
 
@@ -400,15 +402,16 @@ class Launcher:
             writes=dict(kin=motion.kin, body_q=body_q, body_qd=body_qd),
         )
 
-    def inertias(self, motion: Motion) -> None:
-        """Centres of mass and inertias in world axes; needs the poses."""
+    def inertias(self, motion: Motion, known: bool = False) -> None:
+        """Centres of mass and inertias in world axes, `known` as in `poses`; needs the poses."""
         v = self.views
-        self.off_tape(
-            forward_kinematics.turn_inertias,
-            "body",
-            reads=dict(tree=v.tree, body=v.body),
-            writes=dict(kin=motion.kin),
-        )
+        if not known:
+            self.off_tape(
+                forward_kinematics.turn_inertias,
+                "body",
+                reads=dict(tree=v.tree, body=v.body),
+                writes=dict(kin=motion.kin),
+            )
         if self._goes_back(motion):
             from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
 
@@ -477,17 +480,20 @@ class Launcher:
                 ),
             )
 
-    def accelerations(self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array) -> None:
-        """motion.body_A of `inverse_dynamics` without the forces; needs poses and velocities."""
+    def accelerations(
+        self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, known: bool = False
+    ) -> None:
+        """motion.body_A of `inverse_dynamics` alone, `known` as in `poses`; needs poses and velocities."""
         v, gravity = self.views, self.model.gravity_vec
-        self.off_tape(
-            rnea.accelerate_bodies,
-            "tree",
-            reads=dict(
-                tree=v.tree, joint=v.joint, gravity=gravity, kin=motion.kin, qd=joint_qd, qdd=joint_qdd
-            ),
-            writes=dict(dof_A=motion.dof_A, body_A=motion.body_A),
-        )
+        if not known:
+            self.off_tape(
+                rnea.accelerate_bodies,
+                "tree",
+                reads=dict(
+                    tree=v.tree, joint=v.joint, gravity=gravity, kin=motion.kin, qd=joint_qd, qdd=joint_qdd
+                ),
+                writes=dict(dof_A=motion.dof_A, body_A=motion.body_A),
+            )
         if self._goes_back(motion):
             from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
 

@@ -41,6 +41,7 @@ class SmoothStage:
         moving: Velocities and accelerations of bodies for tendons with armature, None without any.
         qdd: Acceleration at which the force balance is evaluated, shape (joint_dof_count,): zero, or that of
             free fall for long chains, which avoids forces that cancel up to rounding.
+        balances_in_fall: Whether it may be that of free fall.
         falls: 1 for trees in which it is that of free fall, shape (tree_count,).
         acting_damping: Damping of joints that acts with the rates at the end of the step, shape
             (joint_dof_count,); None for that of the model.
@@ -51,22 +52,30 @@ class SmoothStage:
         limits_energy: Whether the end of a step removes the energy that its length adds to fast linkages.
     """
 
-    def __init__(self, model: Model, from_start: bool = False, energy_limit: bool | None = False):
+    def __init__(
+        self,
+        model: Model,
+        from_start: bool = False,
+        energy_limit: bool | None = False,
+        motions: tuple[Motion, Motion] | None = None,
+    ):
         self.from_start = from_start
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
         self.body_q = zeros(bodies, dtype=wp.transform, device=device)
         self.body_qd = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.body_f = zeros(bodies, dtype=wp.spatial_vector, device=device)
-        self.motion = Motion(model)
+        self.motion = Motion(model) if motions is None else motions[0]
         self.mid = self.motion if from_start else Motion(model, poses=self.motion)
+        if motions is not None:
+            self.mid = motions[1]
         self.factors = self._own_factors = inertia_factors(model)
         self.L = self.factors.L
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
         self.qdd = zeros(dofs, dtype=float, device=device)
-        self._falls = self._may_fall(model)
+        self.balances_in_fall = self._may_fall(model)
         self.moving = Motion(model, poses=self.motion) if has_armature(model) else None
-        self.falls = put(_falling_trees(model, self._falls), dtype=int, device=device)
+        self.falls = put(_falling_trees(model, self.balances_in_fall), dtype=int, device=device)
         self.acting_damping: wp.array | None = None
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
@@ -89,8 +98,8 @@ class SmoothStage:
     def resist(self, model: Model, resisted: bool) -> None:
         """Have forces that resist the motion of bodies implicitly, whose slopes stages add, or have none."""
         self.factors = ResistedInertia(model, self._own_factors) if resisted else self._own_factors
-        self._falls = self._may_fall(model)
-        self.falls.assign(_falling_trees(model, self._falls))
+        self.balances_in_fall = self._may_fall(model)
+        self.falls.assign(_falling_trees(model, self.balances_in_fall))
         self.qdd.zero_()
 
     def bodies(self, model: Model) -> BodyStateView:
@@ -169,7 +178,7 @@ class SmoothStage:
             dt: Time step [s].
         """
         v = launch.views
-        if self._falls:
+        if self.balances_in_fall:
             launch(
                 tree_advance.fall_freely,
                 "joint",

@@ -81,7 +81,9 @@ class FeatherstoneAdjoint:
             impact_terms,
             masked_dynamics,
         )
-        self.smooth = SmoothStage(model)
+        self.poses = Motion(model, requires_grad=True)
+        self.motion = Motion(model, requires_grad=True, poses=self.poses)
+        self.smooth = SmoothStage(model, motions=(self.poses, self.motion))
         if model.tendon_count:
             modules += (paths, tendon_forces, row_terms)
         if model.actuator_count:
@@ -104,7 +106,9 @@ class FeatherstoneAdjoint:
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
         self._has_contacts = self.contact_terms is not None and not contact_mode.compliant
-        self.carried = Motion(model, requires_grad=True, poses=self.poses) if self._has_contacts else None
+        self.carried = self.poses
+        if self._has_contacts and self.smooth.balances_in_fall:
+            self.carried = Motion(model, requires_grad=True, poses=self.poses)
         self._rebounds = self._has_contacts and self.contact_terms.rebounds
         self._pushes = self._rebounds or (self._has_contacts and _has_single_bodies(model))
         self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
@@ -114,10 +118,8 @@ class FeatherstoneAdjoint:
         self._allocate_arrays()
 
     def _allocate_motions(self) -> None:
-        """One set of poses, and velocities over it."""
+        """Velocities over the poses at the start of the step."""
         model = self.model
-        self.poses = Motion(model, requires_grad=True)
-        self.motion = Motion(model, requires_grad=True, poses=self.poses)
         self.end = Motion(model, requires_grad=True)
         rows = {"requires_grad": True, "poses": self.poses}
         self.bias = Motion(model, **rows) if self._has_pairs else None
@@ -279,8 +281,8 @@ class FeatherstoneAdjoint:
         with Tape() as tape:
             launch = self._launcher(record_tape=True)
             v = launch.views
-            launch.poses(self.poses, state.joint_q)
-            launch.inertias(self.poses)
+            launch.poses(self.poses, state.joint_q, known=True)
+            launch.inertias(self.poses, known=True)
             launch(
                 row_terms_adjoint.write_poses,
                 "body",
@@ -431,7 +433,7 @@ class FeatherstoneAdjoint:
         else:
             copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
-        self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
+        self._reverse_residual(launch, step, self.motion, self.v_bias, impulse.pair, impulse, pushing, mask)
 
     def _reverse_free(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the velocity without constraints, on which rebounds depend, back to the step."""
@@ -443,11 +445,14 @@ class FeatherstoneAdjoint:
                 with launch.where_any(impacts.mask):
                     copy(constraints.multiplier, impacts.forces[r])
                     copy(self.v_end, impacts.velocities[r])
-                    self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
+                    motion = {"mask": impacts.mask, "impact": r}
+                    self._reverse_residual(launch, step, self.motion, self.v_bias, None, None, **motion)
         with launch.where_any(terms.rebounding):
             constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
             copy(self.v_end, self.smooth.v_free)
-            self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
+            self._reverse_residual(
+                launch, step, self.motion, self.v_bias, None, None, mask=terms.rebounding
+            )
 
     def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
@@ -474,12 +479,13 @@ class FeatherstoneAdjoint:
             )
         tape.backward()
         self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
-        self._reverse_residual(launch, step, state.joint_qd, None, None)
+        self._reverse_residual(launch, step, self.poses, state.joint_qd, None, None)
 
     def _reverse_residual(
         self,
         launch: Launcher,
         step: FeatherstoneStep,
+        motion: Motion,
         v_bias: wp.array,
         pair_impulse: wp.array | None,
         impulse: object | None,
@@ -492,6 +498,7 @@ class FeatherstoneAdjoint:
         Args:
             launch: Launcher whose launches are not recorded.
             step: The step.
+            motion: Velocities of bodies at `v_bias`, which the step found; its accelerations are replaced.
             v_bias: Velocity at which the bias forces were taken.
             pair_impulse: Impulses of rows between bodies; None for those of the prediction.
             impulse: All impulses; None for the prediction, which has no other rows, and without constraints.
@@ -511,9 +518,9 @@ class FeatherstoneAdjoint:
                 writes=dict(rate=self.qdd),
             )
             if mask is None:
-                record.velocities(self.motion, v_bias)
-                record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
-                self._record_floating(record, state)
+                record.velocities(motion, v_bias, known=True)
+                record.inverse_dynamics(motion, v_bias, self.qdd, self.body_f)
+                self._record_floating(record, state, motion)
                 record.backward_only(
                     joint_forces.joint_force_residual,
                     "dof",
@@ -526,14 +533,14 @@ class FeatherstoneAdjoint:
                         qdd=self.qdd,
                         act=control.joint_act,
                         joint_f=joint_f,
-                        tau=self.motion.tau,
+                        tau=motion.tau,
                         dt=dt,
                     ),
                     writes=dict(residual=self.residual),
                 )
             else:
-                self._record_masked(record, v_bias, mask)
-                self._record_floating(record, state)
+                self._record_masked(record, motion, v_bias, mask)
+                self._record_floating(record, state, motion)
                 record.backward_only(
                     masked_dynamics.masked_force_residual,
                     "tree",
@@ -547,7 +554,7 @@ class FeatherstoneAdjoint:
                         qdd=self.qdd,
                         act=control.joint_act,
                         joint_f=joint_f,
-                        tau=self.motion.tau,
+                        tau=motion.tau,
                         dt=dt,
                     ),
                     writes=dict(residual=self.residual),
@@ -577,9 +584,9 @@ class FeatherstoneAdjoint:
         tape.backward()
         if mask is not None:
             # nothing was stored in the worlds outside the mask
-            self.motion.zero_grad()
+            motion.zero_grad()
 
-    def _record_floating(self, record: Launcher, state: State) -> None:
+    def _record_floating(self, record: Launcher, state: State, motion: Motion) -> None:
         """Record what armature and damping of floating joints add to the inverse dynamics."""
         self.smooth.factors.floating.add_forces(
             record,
@@ -588,7 +595,7 @@ class FeatherstoneAdjoint:
             self.qdd,
             self.model.joint_damping,
             1.0,
-            self.motion.tau,
+            motion.tau,
         )
 
     def _record_pairs(
@@ -613,9 +620,9 @@ class FeatherstoneAdjoint:
         view.q, view.qd, view.com = self.body_q, state.body_qd, self.model.body_com
         return view
 
-    def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
+    def _record_masked(self, record: Launcher, motion: Motion, v_bias: wp.array, mask: wp.array) -> None:
         """Record the inverse dynamics of the worlds of a mask."""
-        v, motion = record.views, self.motion
+        v = record.views
         record(
             masked_dynamics.compute_masked_velocities,
             "tree",
@@ -644,8 +651,9 @@ class FeatherstoneAdjoint:
     ) -> None:
         """Record the terms of contacts."""
         state, constraints = step.state_in, self.constraints
-        record.velocities(self.carried, state.joint_qd)
-        record.accelerations(self.carried, state.joint_qd, self.zero)
+        known = self.carried is self.poses
+        record.velocities(self.carried, state.joint_qd, known)
+        record.accelerations(self.carried, state.joint_qd, self.zero, known)
         self.contact_terms.clear()
         self.contact_terms.add_terms(
             record,
@@ -709,12 +717,12 @@ class FeatherstoneAdjoint:
 
     def _record_velocities(self, record: Launcher, state: State) -> None:
         """Record velocities of bodies at the start of the step."""
-        record.velocities(self.motion, state.joint_qd)
+        record.velocities(self.poses, state.joint_qd, known=True)
         v = record.views
         record(
             row_terms_adjoint.write_velocities,
             "body",
-            reads=dict(tree=v.tree, body=v.body, kin=self.motion.kin, loose_qd=state.body_qd, share=1.0),
+            reads=dict(tree=v.tree, body=v.body, kin=self.poses.kin, loose_qd=state.body_qd, share=1.0),
             writes=dict(body_qd=self.body_qd),
         )
 
