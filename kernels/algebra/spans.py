@@ -7,7 +7,8 @@ kernel over a span takes `span: Span` where others take `first: int`, and goes t
     for i in range(span.first + wp.tid(), span.end, span.step):
 
 Stage: any
-Used by: newtonsim/runtime/launcher.py, kernels/constraints/adjoint/contact_terms.py
+Used by: newtonsim/runtime/launcher.py, kernels/constraints/adjoint/contact_terms.py,
+    kernels/constraints/adjoint/row_terms.py, kernels/trees/joint_forces.py
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -66,15 +66,30 @@ def copy_blocks(table: wp.array2d(dtype=wp.uint64)):
         copy_bytes(table[i, 0], table[i, 1], table[i, 2])
 
 
+@wp.func_native("""
+    float* to = target.data;
+    const float* from = source.data;
+    for (int i = 0; i < n; ++i)
+        to[i] = from[i];
+""")
+def copy_floats(n: int, source: wp.array(dtype=float), target: wp.array(dtype=float)): ...
+
+
 @wp.kernel
 def copy_words(source: wp.array(dtype=float), target: wp.array(dtype=float)):
-    """One thread in all: copy an array."""
-    for i in range(target.shape[0]):
-        target[i] = source[i]
+    """One thread in all: copy an array to another."""
+    copy_floats(target.shape[0], source, target)
+
+
+@wp.func_native("""
+    float* to = target.data;
+    for (int i = 0; i < n; ++i)
+        to[i] = value;
+""")
+def fill_floats(n: int, value: float, target: wp.array(dtype=float)): ...
 
 
 @wp.kernel
 def fill_words(value: float, target: wp.array(dtype=float)):
     """One thread in all: fill an array."""
-    for i in range(target.shape[0]):
-        target[i] = value
+    fill_floats(target.shape[0], value, target)

@@ -8,11 +8,12 @@ Called by: solvers/featherstone/, kernels/actuators/, kernels/constraints/adjoin
     kernels/constraints/, kernels/constraints/linear/balance.py, kernels/envs/sensors.py,
     kernels/maximal/adjoint/, kernels/maximal/, kernels/optimize/runs.py, kernels/penalty/joints.py,
     kernels/trees/
-Reads: DriveView, JointView, TreeView, 11 arrays
+Reads: DriveView, JointView, Span, TreeView, 11 arrays
 Writes: diagonal, implicit, q_out, rate, residual
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.spans import Span
 from newtonsim.kernels.algebra.spatial import load_quat, load_vec3, quat_exp, unit_quat
 from newtonsim.kernels.views.model import (
     JOINT_BALL,
@@ -149,7 +150,7 @@ def force_residual(
 
 @wp.kernel
 def joint_force_residual(
-    first: int,
+    span: Span,
     tree: TreeView,
     drive: DriveView,
     implicit: wp.array(dtype=int),
@@ -162,9 +163,9 @@ def joint_force_residual(
     dt: float,
     residual: wp.array(dtype=float),
 ):
-    """One thread per dof: tau plus armature and passive forces minus drives, at the end of the step."""
-    d = first + wp.tid()
-    residual[d] = force_residual(d, tree, drive, implicit, q, qd_end, qdd, act, joint_f, tau, dt)
+    """A span of dofs: tau plus armature and passive forces minus drives, at the end of the step."""
+    for d in range(span.first + wp.tid(), span.end, span.step):
+        residual[d] = force_residual(d, tree, drive, implicit, q, qd_end, qdd, act, joint_f, tau, dt)
 
 
 @wp.func

@@ -311,7 +311,7 @@ class ConstraintAdjoint:
         v, options = launch.views, self.stage.options
         launch.backward_only(
             row_terms_adjoint.dof_lagrangian,
-            "dof_row",
+            "dof_row span",
             reads=dict(
                 drive=v.drive,
                 limit=self.stage.limits(state.joint_qd),

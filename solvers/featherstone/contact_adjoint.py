@@ -173,7 +173,7 @@ class ContactAdjoint:
                 record.velocities(field, joint_qd)
                 record(
                     row_terms_adjoint.write_velocities,
-                    "body",
+                    "body span",
                     reads=dict(
                         tree=v.tree,
                         body=v.body,

@@ -285,7 +285,7 @@ class FeatherstoneAdjoint:
             launch.inertias(self.poses, known=True)
             launch(
                 row_terms_adjoint.write_poses,
-                "body",
+                "body span",
                 reads=dict(
                     tree=v.tree,
                     kin=self.poses.kin,
@@ -450,9 +450,7 @@ class FeatherstoneAdjoint:
         with launch.where_any(terms.rebounding):
             constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
             copy(self.v_end, self.smooth.v_free)
-            self._reverse_residual(
-                launch, step, self.motion, self.v_bias, None, None, mask=terms.rebounding
-            )
+            self._reverse_residual(launch, step, self.motion, self.v_bias, None, None, mask=terms.rebounding)
 
     def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
@@ -523,7 +521,7 @@ class FeatherstoneAdjoint:
                 self._record_floating(record, state, motion)
                 record.backward_only(
                     joint_forces.joint_force_residual,
-                    "dof",
+                    "dof span",
                     reads=dict(
                         tree=v.tree,
                         drive=v.drive,
@@ -721,7 +719,7 @@ class FeatherstoneAdjoint:
         v = record.views
         record(
             row_terms_adjoint.write_velocities,
-            "body",
+            "body span",
             reads=dict(tree=v.tree, body=v.body, kin=self.poses.kin, loose_qd=state.body_qd, share=1.0),
             writes=dict(body_qd=self.body_qd),
         )

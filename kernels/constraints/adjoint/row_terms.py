@@ -12,11 +12,12 @@ Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py,
     solvers/featherstone/step_adjoint.py
 Reads: BodyStateView, BodyView, ConstraintSettings, DofRowView, DriveView, JointView, KinematicsView,
-    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, V_start, 15 arrays
+    LimitView, LoopView, PairRowView, Span, TreeView, V_end, V_multiplier, V_start, 15 arrays
 Writes: body_q, body_qd, out, sums, total
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.spans import Span
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
 from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.dof_rows import (
@@ -80,7 +81,7 @@ DIFFERENTIABLE = True
 
 @wp.kernel
 def write_poses(
-    first: int,
+    span: Span,
     tree: TreeView,
     kin: KinematicsView,
     com: wp.array(dtype=wp.vec3),
@@ -89,14 +90,14 @@ def write_poses(
     dt: float,
     body_q: wp.array(dtype=wp.transform),
 ):
-    """One thread per body, see `end_pose`."""
-    b = first + wp.tid()
-    body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
+    """A span of bodies, see `end_pose`."""
+    for b in range(span.first + wp.tid(), span.end, span.step):
+        body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
 
 
 @wp.kernel
 def write_velocities(
-    first: int,
+    span: Span,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -104,9 +105,9 @@ def write_velocities(
     share: float,
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body, see `body_velocity`."""
-    b = first + wp.tid()
-    body_qd[b] = body_velocity(b, tree, body, kin, loose_qd, share)
+    """A span of bodies, see `body_velocity`."""
+    for b in range(span.first + wp.tid(), span.end, span.step):
+        body_qd[b] = body_velocity(b, tree, body, kin, loose_qd, share)
 
 
 @wp.kernel
@@ -118,9 +119,9 @@ def add_up_masses(first: int, tree: TreeView, mass: wp.array(dtype=float), total
         wp.atomic_add(total, head, mass[b])
 
 
-@wp.kernel
-def dof_lagrangian(
-    first: int,
+@wp.func
+def dof_term(
+    r: int,
     drive: DriveView,
     limit: LimitView,
     tree: TreeView,
@@ -129,28 +130,23 @@ def dof_lagrangian(
     mass: wp.array(dtype=float),
     s: ConstraintSettings,
     rows: DofRowView,
-    impulse: wp.array(dtype=float),
-    mode: wp.array(dtype=int),
-    multiplier: wp.array(dtype=float),
-    out: wp.array(dtype=float),
-):
-    """One thread per place: terms of a row on one dof; `mass` as in `contact_terms.contact_lagrangian`."""
-    r = first + wp.tid()
-    if mode[r] == ROW_OPEN:
-        return
+    p: float,
+    mode: int,
+    m: float,
+) -> float:
+    """Term of a row on one dof that acts with the impulse p."""
     source = rows.source[r]
     kind = rows.source_kind[source]
     d = rows.source_dof[source]
     a = tree.dof_axis[d]
-    p = impulse[r]
-    m = multiplier[r]
-    if mode[r] == ROW_BOUNDED:
+    term = float(0.0)
+    if mode == ROW_BOUNDED:
         if kind == ROW_FRICTION:
-            out[r] = -m * wp.sign(p) * limit.friction[d] * s.dt
+            term = -m * wp.sign(p) * limit.friction[d] * s.dt
         if kind == ROW_DRIVE:
             most = drive.effort_limit[a]
             bound = wp.where(p < 0.0, least_effort(drive.effort_lower[a], most), most)
-            out[r] = -m * bound * s.dt
+            term = -m * bound * s.dt
     elif kind == ROW_LIMIT:
         x = q[tree.dof_coord[d]]
         top = limit.velocity[a]
@@ -174,15 +170,40 @@ def dof_lagrangian(
                 softness = reference.softness
                 if (p > 0.0) == (below <= above):
                     target = wp.sign(p) * wp.clamp(reference.target, -top, top)
-        out[r] = m * (softness * p - target)
+        term = m * (softness * p - target)
     elif kind == ROW_DRIVE:
         rate = drive_rate(drive, a, s.dt)
         velocity = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
-        out[r] = m * (p / (s.dt * rate) - velocity)
+        term = m * (p / (s.dt * rate) - velocity)
     elif kind == ROW_FRICTION:
         if has_friction_reference(d, limit):
             reference = friction_reference(d, limit, s)
-            out[r] = m * (reference.softness * p - reference.target)
+            term = m * (reference.softness * p - reference.target)
+    return term
+
+
+@wp.kernel
+def dof_lagrangian(
+    span: Span,
+    drive: DriveView,
+    limit: LimitView,
+    tree: TreeView,
+    q: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    mass: wp.array(dtype=float),
+    s: ConstraintSettings,
+    rows: DofRowView,
+    impulse: wp.array(dtype=float),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    """A span of places: terms of rows on one dof; `mass` as in `contact_terms.contact_lagrangian`."""
+    for r in range(span.first + wp.tid(), span.end, span.step):
+        if mode[r] != ROW_OPEN:
+            out[r] = dof_term(
+                r, drive, limit, tree, q, act, mass, s, rows, impulse[r], mode[r], multiplier[r]
+            )
 
 
 @wp.func
