@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.kernels.constraints.adjoint import outcome
-from newtonsim.kernels.constraints.adjoint.outcome import OutcomeView
 from newtonsim.kernels.steps import warm_start
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
@@ -51,6 +49,8 @@ class StartingImpulses:
     """
 
     def __init__(self, stage: ConstraintStage):
+        from newtonsim.kernels.constraints.adjoint.outcome import OutcomeView
+
         sources = {**_sources(stage), "state": stage.world_state, "residual": stage.residual}
         device = stage.model.device
         sizes = [len(array) * wp.types.type_size_in_bytes(array.dtype) // 4 for array in sources.values()]
@@ -72,6 +72,8 @@ class StartingImpulses:
 
     def keep_outcome(self, launch: Launcher, stage: ConstraintStage, contacts: Contacts) -> None:
         """Keep the impulses that the step found instead, where these say all of its solution."""
+        from newtonsim.kernels.constraints.adjoint import outcome
+
         launch(
             outcome.keep_outcome,
             "world",
@@ -86,6 +88,8 @@ class StartingImpulses:
 
     def resume(self, launch: Launcher, stage: ConstraintStage, contacts: Contacts) -> None:
         """Take the impulses for the solution where they are it; then the stage finds the others."""
+        from newtonsim.kernels.constraints.adjoint import outcome
+
         launch(
             outcome.resume_rows,
             "world team",
