@@ -78,17 +78,17 @@ class FeatherstoneSolver(LaunchedSolver):
     front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
-    it needs from the states, so that a rollout stores only its states and the starting impulses of their
-    sweeps. Where constraints act, the adjoint includes their equations: limits, efforts and friction at their
-    bound, loops, couplings, and contacts that press, stick, slide, twist or roll, with a fixed active set.
-    Contact points and normals follow the poses with fixed contact features. Single bodies that rebound do so
-    at the time of impact within the step, whose gradient is that of the bounce; trees of several joints
-    rebound at the end of the step. `NotDifferentiableError` refuses cones other than "elliptic" with
-    contacts, `before_step` and `deformables` when a step is recorded, and afterwards names worlds in which a
-    contact acted that has no gradient, impacts with restitution were propagated more than four times or
-    between contacts of different restitution, the rows that act contradict each other or have no room, or
-    their solution was not found again; inside a captured graph, which cannot raise, the gradients of these
-    worlds are NaN, and `check_gradient` raises.
+    it needs from the states, so that a rollout stores only its states and the impulses that its steps found,
+    or started from where they are solved again. Where constraints act, the adjoint includes their equations:
+    limits, efforts and friction at their bound, loops, couplings, and contacts that press, stick, slide,
+    twist or roll, with a fixed active set. Contact points and normals follow the poses with fixed contact
+    features. Single bodies that rebound do so at the time of impact within the step, whose gradient is that
+    of the bounce; trees of several joints rebound at the end of the step. `NotDifferentiableError` refuses
+    cones other than "elliptic" with contacts, `before_step` and `deformables` when a step is recorded, and
+    afterwards names worlds in which a contact acted that has no gradient, impacts with restitution were
+    propagated more than four times or between contacts of different restitution, the rows that act contradict
+    each other or have no room, or their solution was not found again; inside a captured graph, which cannot
+    raise, the gradients of these worlds are NaN, and `check_gradient` raises.
 
     Args:
         model: The model to simulate.

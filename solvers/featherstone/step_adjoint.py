@@ -6,7 +6,7 @@ with their equations. By the implicit function theorem, an incoming gradient of 
 with respect to every other argument, where S is the sum of h λᵀ r and the terms of the rows
 (`kernels.constraints.adjoint.row_terms`), with the multipliers of `kernels.constraints.adjoint.solve` held
 fixed: one solve and one reverse pass through plain kernels. Everything is recomputed from the stored states
-in the adjoint's own buffers. Only the states themselves and the starting impulses of the sweeps outlive a
+in the adjoint's own buffers. Only the states themselves and impulses, see `StartingImpulses`, outlive a
 step, and the solver's memory does not change.
 """
 
