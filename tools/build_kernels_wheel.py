@@ -115,8 +115,7 @@ def compile_module(module: wp.Module, folder: pathlib.Path, arch: int | None) ->
 def portable(module: wp.Module, block_dim: int) -> Iterator[None]:
     """Options of a module for CPUs of the common level in place of the one at hand."""
     level, _ = kernels_wheel.CPU_LEVELS[platform.machine()]
-    flags = module.options.get("cpu_compiler_flags") or wp.config.cpu_compiler_flags or "-march=native"
-    flags = flags.replace("-march=native", f"-target-cpu {level}")
+    flags = (wp.config.cpu_compiler_flags or "-march=native").replace("-march=native", f"-target-cpu {level}")
     before = dict(module.options)
     wp.set_module_options({"cpu_compiler_flags": flags, "block_dim": block_dim}, module=module)
     try:

@@ -65,9 +65,7 @@ from newtonsim.kernels.constraints.solve.views import SolveReport, SolveViews
 from newtonsim.kernels.constraints.solve.wedges import count_wedged, find_wedged, note_sagging
 from newtonsim.kernels.views.model import TreeView
 
-# this file takes longest to compile: a fifth of that is for unrolled loops, which make no step faster
-_FLAGS = f"{wp.config.cpu_compiler_flags or '-march=native'} -fno-unroll-loops"
-wp.set_module_options({"enable_backward": False, "max_unroll": 0, "cpu_compiler_flags": _FLAGS})
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # state of a world whose rows are still to be solved, where those of others are solved already
 UNSOLVED = wp.constant(-1)
