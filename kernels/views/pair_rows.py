@@ -3,9 +3,9 @@
 `kernels.constraints.pair_rows` says what each kind measures, and builds the rows.
 
 Stage: constraints, assembly of rows
-Used by: solvers/, solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/solve/, kernels/maximal/adjoint/row_terms.py, kernels/maximal/,
-    kernels/penalty/loops.py, kernels/tendons/rows.py
+Used by: newtonsim/pybullet_compat/engine/gear_stage.py, solvers/, solvers/featherstone/,
+    kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/solve/,
+    kernels/maximal/adjoint/row_terms.py, kernels/maximal/, kernels/penalty/loops.py, kernels/tendons/rows.py
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -40,6 +40,7 @@ from newtonsim.solvers.featherstone.references import DofWeights, References
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
+from newtonsim.solvers.featherstone.stages import PairChange
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
 from newtonsim.solvers.geometric_stiffness import GeometricStiffness, stiffened_bodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
@@ -72,6 +73,7 @@ class ConstraintStage:
         parameters: Parameters of rows by reference.
         weights: How inert dofs are, for these rows.
         acting_limits: Lower and upper limits (axes,) that replace the model's; None for the model's.
+        changed_pairs: Changes the rows between bodies or dofs once they are built; None for none.
         levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
         nonfinite: Worlds with a non-finite velocity.
         has_loops: Whether a constraint of the model couples bodies or joints.
@@ -100,6 +102,7 @@ class ConstraintStage:
     ):
         self.model = model
         self.acting_limits: tuple[wp.array, wp.array] | None = None
+        self.changed_pairs: PairChange | None = None
         self._own_anchors = False
         self.servos = servos
         self.options = options
@@ -200,6 +203,8 @@ class ConstraintStage:
         )
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, joint_qd, dt, self.rows.pair)
+            if self.changed_pairs is not None:
+                self.changed_pairs.change(launch, self.loops(joint_qd), joint_q, smooth.v_free, rows.pair)
         if self.tendons is not None and self.tendons.row_count:
             self.tendons.build(launch, control.tendon_act, smooth.L, self.options.settings(dt))
         if contacts.rigid_contact_max:
@@ -461,6 +466,9 @@ class ConstraintStage:
         start_qd = state_in.joint_qd
         self._weigh(launch, smooth, dt)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, start_qd, start_qd, dt, rows)
+        if self.changed_pairs is not None:
+            q, qd = state_in.joint_q, smooth.v_predicted
+            self.changed_pairs.change(launch, self.loops(start_qd), q, qd, rows)
         launch(
             prediction.solve_pairs,
             "world team",

@@ -14,6 +14,7 @@ from newtonsim.kernels.constraints import servos as constraints_servos
 from newtonsim.kernels.trees import damping as trees_damping
 from newtonsim.kernels.trees import gravity_compensation, medium
 from newtonsim.kernels.trees.articulated_factors import ResistanceView
+from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 from newtonsim.runtime.inertia_factors import ResistedInertia
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
@@ -53,6 +54,21 @@ class StepForces:
     body_f: wp.array
     joint_f: wp.array
     resistance: ResistanceView | None = None
+
+
+class PairChange(Protocol):
+    """Object that changes rows between bodies or dofs in every step, see `ConstraintStage.changed_pairs`."""
+
+    def change(self, launch: Launcher, loops: LoopView, q: wp.array, qd: wp.array, rows: PairRowView) -> None:
+        """Change rows that were built, by kernels that `launch` launches.
+
+        Args:
+            launch: Launcher of the model.
+            loops: Constraints of the model.
+            q: Coordinates at the start of the step.
+            qd: Velocities before constraints: of the prediction, and then of the step.
+            rows: The rows.
+        """
 
 
 @runtime_checkable

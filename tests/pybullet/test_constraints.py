@@ -137,6 +137,70 @@ def test_gears(both, ratio, limit):
         both.same("getConstraintState", uid, tolerance=1e-4)
 
 
+def pinion_box(both):
+    """A body of three wheels side by side, the third turned by 0.1 rad, without motors."""
+    shape = both.createCollisionShape(p.GEOM_SPHERE, radius=0.1)[0]
+    count = 3
+    body = both.createMultiBody(
+        0.0,
+        shape,
+        linkMasses=[1.0, 2.0, 3.0],
+        linkCollisionShapeIndices=[shape] * count,
+        linkVisualShapeIndices=[-1] * count,
+        linkPositions=[[1.0, 0.0, 0.0]] * count,
+        linkOrientations=[[0.0, 0.0, 0.0, 1.0]] * count,
+        linkInertialFramePositions=[ZERO] * count,
+        linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]] * count,
+        linkParentIndices=[0] * count,
+        linkJointTypes=[p.JOINT_REVOLUTE] * count,
+        linkJointAxis=[[0.0, 0.0, 1.0]] * count,
+    )[0]
+    both.setJointMotorControlArray(body, range(count), p.VELOCITY_CONTROL, forces=[0.0] * count)
+    both.resetJointState(body, 2, 0.1)
+    return body
+
+
+@pytest.mark.parametrize("erp", [None, 0.1])
+@pytest.mark.parametrize("link", [0, 1, 2])
+def test_gears_follow_an_auxiliary_link(both, link, erp):
+    """Which is any joint of the body, and one that they couple too; a negative link changes nothing."""
+    body = pinion_box(both)
+    gear = both.createConstraint(body, 0, body, 1, p.JOINT_GEAR, [0.0, 0.0, 1.0], ZERO, ZERO)[0]
+    both.changeConstraint(gear, gearRatio=-2.0, maxForce=1.0e5)
+    for k in range(5):
+        if k == 1:
+            both.changeConstraint(gear, gearAuxLink=link, **({} if erp is None else {"erp": erp}))
+        if k == 3:
+            both.changeConstraint(gear, gearAuxLink=-1)
+        both.setJointMotorControlArray(body, range(3), p.TORQUE_CONTROL, forces=[0.01, 0.02, 0.05])
+        both.step()
+        both.same("getJointStates", body, [0, 1, 2], tolerance=1e-5)
+        both.same("getConstraintState", gear, tolerance=2e-5)
+    both.same("getConstraintInfo", gear)
+
+
+def test_a_car_with_differentials_drives(both):
+    """Its gears are those of the script racecar_differential.py that comes with PyBullet."""
+    both.setGravity(0.0, 0.0, -9.81)
+    both.load("plane.urdf")
+    car = both.load("racecar/racecar_differential.urdf", [0, 0, 0.2])
+    for joint in range(20):
+        both.setJointMotorControl2(car, joint, p.VELOCITY_CONTROL, force=0.0)
+    for hinge in (0, 2):
+        both.setJointMotorControl2(car, hinge, p.POSITION_CONTROL, targetPosition=0.0, force=10.0)
+    gears = [(9, 11, 1), (10, 13, -1), (9, 13, -1), (16, 18, 1), (16, 19, -1), (17, 19, -1)]
+    for a, b, ratio, *auxiliary in [*gears, (1, 18, -1, 15), (3, 19, -1, 15)]:
+        uid = both.createConstraint(car, a, car, b, p.JOINT_GEAR, [0, 1, 0], ZERO, ZERO)[0]
+        link = {"gearAuxLink": auxiliary[0]} if auxiliary else {}
+        both.changeConstraint(uid, gearRatio=ratio, maxForce=10000.0, **link)
+    for ring in (8, 15):
+        both.setJointMotorControl2(car, ring, p.VELOCITY_CONTROL, targetVelocity=10.0, force=5.0)
+    both.step(240)
+    real, ours = (velocity[0][0] for velocity in both.getBaseVelocity(car))
+    assert real > 0.45
+    assert abs(ours - real) < 0.05 * real  # wheels roll from facet to facet
+
+
 @pytest.mark.parametrize("axis", [[1, 0, 0], [0, 1, 0], [0, 0, -1], [1, 1, 0], [1, 2, 3], [2, 0, 0], ZERO])
 def test_forces_across_a_slide(both, axis):
     """What slides along no axis does not turn."""

@@ -118,8 +118,9 @@ def changeConstraint(
     which negative ones leave the forces of their own worlds.
 
     A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
-    an erp, which negative ones leave as it is, it goes to relativePositionTarget. gearAuxLink is kept and
-    reported alone.
+    an erp, which negative ones leave as it is, it goes to relativePositionTarget. With gearAuxLink, a joint
+    of the parent's body, the rate is that joint's before motors, contacts and constraints of a step act, and
+    the position is relative to its own; that joint feels nothing of it. Negative ones leave it as it is.
     """
     constraint = client.constraints.get(userConstraintUniqueId)
     if constraint is None:
@@ -142,10 +143,10 @@ def changeConstraint(
         impulse = maxForce * client.settings.solver_step
         constraint.max_impulse = _limit(client, constraint.max_impulse, impulse)
         constraint.tell_limit(client.engine, client.settings)
-    if gearAuxLink is not None:
-        constraint.gear_aux_link = int(gearAuxLink)
     gear = {"gear_ratio": gearRatio, "erp": erp, "relative_position": relativePositionTarget}
-    new = {name: float(value) for name, value in gear.items() if value is not None}
+    new: dict[str, float] = {name: float(value) for name, value in gear.items() if value is not None}
+    if gearAuxLink is not None and gearAuxLink >= 0:
+        new["gear_aux_link"] = int(gearAuxLink)
     if any(value != getattr(constraint, name) for name, value in new.items()):
         client.change_gear(constraint, new)
 
@@ -228,7 +229,7 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         rotation,
         constraint.max_force.copy() if isinstance(constraint.max_force, np.ndarray) else constraint.max_force,
         constraint.gear_ratio,
-        constraint.gear_aux_link,
+        max(constraint.gear_aux_link, 0),
         constraint.relative_position,
         constraint.erp,
     )

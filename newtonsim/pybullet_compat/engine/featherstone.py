@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.damping_stage import StartDamping
+from newtonsim.pybullet_compat.engine.gear_stage import AuxiliaryLinks
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits, forces_at_limits
 from newtonsim.pybullet_compat.engine.sensors import ForcesOfLastStep, JointSensors, joint_reaction
@@ -26,6 +27,7 @@ from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, SERVO_
 from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.runtime import capture
 from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.enums import ConstraintType
 from newtonsim.scene.model import Model
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces, StepStage
@@ -102,6 +104,9 @@ class FeatherstoneEngine:
         self.pd_written = False
         self._sensors_settled = True  # nothing was measured so far
         self.swept: SweptBounds | None = None
+        self.gears: AuxiliaryLinks | None = None
+        if np.any(self.model.constraint_type.numpy() == ConstraintType.COUPLING):
+            self.gears = self._stage.changed_pairs = AuxiliaryLinks(self.model, self.worlds)
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
         self._share_state()
@@ -133,6 +138,8 @@ class FeatherstoneEngine:
         self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
         self.move = slots.move
         self.hold, self.let_go = slots.hold, slots.let_go
+        for constraint in client.constraints.values():
+            slots.lead(constraint)
 
     @staticmethod
     def _content(client: Client) -> WorldContent:

@@ -13,6 +13,7 @@ import numpy as np
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.pybullet_compat.engine import link_properties
+from newtonsim.pybullet_compat.engine.gear_stage import NO_DOF
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.model_building import filter_pairs, has_slots
 from newtonsim.pybullet_compat.surface.constants import JOINT_GEAR
@@ -24,6 +25,7 @@ from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, Constrai
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.gear_stage import AuxiliaryLinks
     from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
     from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
@@ -53,6 +55,7 @@ class SlottedEngine(Engine, Protocol):
     columns: dict[int, tuple[slice, slice]]
     u: np.ndarray
     swept: SweptBounds | None
+    gears: AuxiliaryLinks | None
     left_from: dict[int, Body | None]
 
     def set_content(self, content: WorldContent) -> None:
@@ -304,6 +307,20 @@ class Slots:
         row_dofs = HostArray(engine.solver.constraints.rows.pair.dofs, 1)
         row_dofs.pull()[0, self._rows_of(constraint.index)] = dofs + world * dofs_of_world
         row_dofs.push()
+        self.lead(constraint)
+
+    def lead(self, constraint: Constraint) -> None:
+        """Let a gear, if it is one that acts, follow its auxiliary link."""
+        gears = self.engine.gears
+        if gears is None or constraint.kind != JOINT_GEAR or constraint.index < 0:
+            return
+        engine = self.engine
+        place = constraint.auxiliary_velocity(engine.client.bodies)
+        if place is None:
+            gears.lead(constraint.index, NO_DOF)
+        else:
+            first = engine.columns[constraint.parent_body][1].start
+            gears.lead(constraint.index, first + place + np.arange(engine.worlds) * engine.u.shape[1])
 
     def let_go(self, uid: int) -> bool:
         """Empty the slot of a constraint; returns whether the engine can go on with it."""

@@ -71,7 +71,7 @@ class Constraint:
         max_force: [N or N m] as reported; an array (W,) where the worlds differ.
         max_impulse: Bound of one step of the solver along each axis [N s or N m s]: the greatest force times
             the length that steps had when it was given, whatever they have later; an array (W,) likewise.
-        gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
+        gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint; link -1 is none.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
         last_wrench: What `as_told` said of the last step (W, 6), if the engine of that step is gone.
         last_turn: Orientation of the parent (W, 4) at the start of that step, likewise.
@@ -92,7 +92,7 @@ class Constraint:
     max_force: float | np.ndarray = DEFAULT_MAX_FORCE
     max_impulse: float | np.ndarray = DEFAULT_MAX_IMPULSE
     gear_ratio: float = 0.0
-    gear_aux_link: int = 0
+    gear_aux_link: int = -1
     relative_position: float = 0.0
     erp: float = 0.0
     index: int = -1
@@ -286,6 +286,13 @@ class Constraint:
             return None
         places = [(bodies[uid], place) for uid, place in self._gear_ends]
         return None if any(place < 1 or body.u_count[place] != 1 for body, place in places) else places
+
+    def auxiliary_velocity(self, bodies: dict[int, Body]) -> int | None:
+        """Place, among the parent's velocities, of the joint that a gear follows; None if it follows none."""
+        body, place = bodies[self.parent_body], self.gear_aux_link + 1
+        if place < 1 or place >= len(body.links) or body.u_count[place] != 1:
+            return None
+        return body.u_start[place]
 
     @property
     def _gear_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
