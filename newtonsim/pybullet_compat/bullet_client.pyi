@@ -312,7 +312,7 @@ class BulletClient:
         useMaximalCoordinates: int = ...,
         useFixedBase: int = ...,
         flags: int = ...,
-        globalScaling: float = ...,
+        globalScaling: float | npt.ArrayLike = ...,
     ) -> int:
         """Load a robot from a URDF file."""
     def loadSDF(
@@ -327,7 +327,7 @@ class BulletClient:
         """Does nothing, as in PyBullet without its graphical window."""
     def createMultiBody(
         self,
-        baseMass: float = ...,
+        baseMass: float | npt.ArrayLike = ...,
         baseCollisionShapeIndex: int = ...,
         baseVisualShapeIndex: int = ...,
         basePosition: Any = ...,

@@ -450,11 +450,10 @@ REFUSED = {
     "basePosition": lambda s: s.loadURDF("cube_small.urdf", np.ones((3, 3))),
 }
 FOR_ALL = {
-    "globalScaling": lambda s: s.loadURDF("cube_small.urdf", globalScaling=np.ones(W)),
+    "globalScaling": lambda s: s.loadSDF("kiva_shelf/model.sdf", globalScaling=np.ones(W)),
     "heightfieldTextureScaling": lambda s: s.createCollisionShape(
         p.GEOM_SPHERE, heightfieldTextureScaling=np.ones(W)
     ),
-    "baseMass": lambda s: s.createMultiBody(np.ones(W)),
     "timeStep": lambda s: s.setTimeStep(np.ones(W)),
     "gearRatio": lambda s: s.changeConstraint(hold(s), gearRatio=np.ones(W)),
     "relativePositionTarget": lambda s: s.changeConstraint(hold(s), relativePositionTarget=np.ones(W)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
 from newtonsim.pybullet_compat.readers.multibody import LINK_ARRAYS, MultiBodyReader
 from newtonsim.pybullet_compat.readers.options import LoadOptions
+from newtonsim.pybullet_compat.readers.scales import of_several_scales
 from newtonsim.pybullet_compat.readers.search import find
 from newtonsim.pybullet_compat.readers.shapes import is_of_other_count, pose_of
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
-from newtonsim.pybullet_compat.surface.arguments import LARGEST, vectors
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, as_float, vectors
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable, plain
@@ -57,7 +59,7 @@ def loadURDF(
     useMaximalCoordinates: int = 0,
     useFixedBase: int = 0,
     flags: int = 0,
-    globalScaling: float = 1.0,
+    globalScaling: float | np.ndarray = 1.0,
 ) -> int:
     """Load a robot from a URDF file.
 
@@ -69,7 +71,8 @@ def loadURDF(
         useMaximalCoordinates: Load without the damping of multibodies.
         useFixedBase: Fix the base.
         flags: URDF_... flags.
-        globalScaling: Factor of all lengths; what is not positive counts as 1.
+        globalScaling: Factor of all lengths; what is not positive counts as 1. Of several worlds also (W,),
+            for bodies of one link with spheres, boxes, capsules and cylinders about its frame.
 
     Returns:
         Body unique id.
@@ -81,14 +84,23 @@ def loadURDF(
         raise error("Empty filename, method expects 1, 4 or 8 arguments.")
     positions = vectors(basePosition, 3, client, "basePosition")
     orientations = vectors(baseOrientation, 4, client, "baseOrientation")
-    options = _options(client, flags, globalScaling, useMaximalCoordinates)
+    scales = np.atleast_1d(globalScaling).tolist()
+    options = _options(client, flags, scales[0], useMaximalCoordinates)
     options.fixed = bool(useFixedBase)
     options.pose = pose_of(positions[0], orientations[0])
     path = _found(client, fileName, "Cannot load URDF file.")
     try:
         body = read_urdf(path, options)
+        if len(set(scales)) > 1:
+            read = {
+                scale: read_urdf(path, replace(options, scale=scale if scale > 0.0 else 1.0))
+                for scale in set(scales)
+            }
+            body = of_several_scales([read[scale] for scale in scales])
     except ImportFileError as reason:
         raise _failure("Cannot load URDF file.", reason) from reason
+    except ValueError as reason:
+        raise error(f"globalScaling: {reason}, got shape ({len(scales)},).") from reason
     body.source = fileName
     if body.soft is not None:
         from newtonsim.pybullet_compat.api.soft_bodies import loadSoftBody
@@ -186,7 +198,7 @@ def loadMJCF(client: Client, mjcfFileName: str, flags: int = 0, useMultiBody: in
 
 def createMultiBody(
     client: Client,
-    baseMass: float = 0.0,
+    baseMass: float | np.ndarray = 0.0,
     baseCollisionShapeIndex: int = -1,
     baseVisualShapeIndex: int = -1,
     basePosition: Sequence[float] = (0.0, 0.0, 0.0),
@@ -211,14 +223,15 @@ def createMultiBody(
 
     Args:
         client: The client.
-        baseMass: Mass of the base [kg], 0 for one that cannot move.
+        baseMass: Mass of the base [kg], 0 for one that cannot move; of several worlds also (W,), all or none
+            of them 0.
         baseCollisionShapeIndex: Id of createCollisionShape, -1 for none.
         baseVisualShapeIndex: Id of createVisualShape, -1 for the look of the collision shape.
         basePosition: Link frame of the base in the world [m]; of several worlds also (W, 3).
         baseOrientation: Its quaternion xyzw; of several worlds also (W, 4).
         baseInertialFramePosition: Inertial frame of the base in its link frame [m].
         baseInertialFrameOrientation: Its quaternion.
-        linkMasses: Of each link [kg].
+        linkMasses: Of each link [kg], each a number, or of several worlds an array (W,).
         linkCollisionShapeIndices: Of each link, -1 for none.
         linkVisualShapeIndices: Of each link, -1 for none.
         linkPositions: Link frames in those of the parents [m].
@@ -242,6 +255,11 @@ def createMultiBody(
     links = {name: _listed(given[name]) for name in LINK_ARRAYS}
     if len({len(values) for values in links.values()}) != 1:
         raise error("All link arrays need to be same size.")
+    if client.num_worlds > 1:
+        links["linkMasses"] = [as_float(mass, client, "linkMasses") for mass in links["linkMasses"]]
+        for name, masses in (("baseMass", baseMass), *(("linkMasses", mass) for mass in links["linkMasses"])):
+            if np.any(masses) and not np.all(masses):
+                raise error(f"{name}: what has no mass in one world has none in all, got {masses}.")
     table = client.part(ShapeTable)
     reader = MultiBodyReader(table.collisions, table.visuals, LoadFlag(flags & 0x7FFFFFFF))
     positions, orientations = _base_poses(client, basePosition, baseOrientation)

@@ -23,7 +23,8 @@ def check_description(body: BodyDescription) -> None:
     if body.patterns:  # its parts were checked with the first body
         return
     for link in (body.base, *body.links):
-        if not (link.mass == 0.0 or LEAST_MASS <= link.mass <= LARGEST_MASS):
+        masses = link.masses or (link.mass,)
+        if any(masses) and not all(LEAST_MASS <= mass <= LARGEST_MASS for mass in masses):
             raise ValueError(f"masses must be 0, or from {LEAST_MASS:g} to {LARGEST_MASS:g} kg")
         if all(shape.kind != Geom.PLANE for shape in link.collisions):  # which have no end
             _check_moments(link)

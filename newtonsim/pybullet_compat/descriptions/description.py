@@ -142,8 +142,9 @@ class Link:
         max_velocity: <limit velocity>, as reported.
         damping: Joint damping.
         friction: Joint friction, as reported.
-        mass: [kg].
-        inertia: Diagonal about the principal axes (3,) [kg m^2].
+        mass: [kg], of the first world where `masses` differ.
+        masses: Mass in each world, where they differ; empty otherwise.
+        inertia: Diagonal about the principal axes (3,) [kg m^2]; (W, 3) where masses or sizes differ.
         inertial_pose: Inertial frame in the link frame.
         collisions: What collides.
         visuals: What is seen.
@@ -166,6 +167,7 @@ class Link:
     damping: float = 0.0
     friction: float = 0.0
     mass: float = 0.0
+    masses: tuple[float, ...] = ()
     inertia: np.ndarray = field(default_factory=lambda: np.zeros(3))
     inertial_pose: Pose = field(default_factory=Pose.identity)
     collisions: list[Geometry] = field(default_factory=list)

@@ -53,7 +53,7 @@ class MultiBodyReader:
         """Make a description.
 
         Args:
-            base: (mass, collision shape id, visual shape id) of the base.
+            base: (mass, collision shape id, visual shape id) of the base; masses may be arrays (W,).
             base_frame: Its inertial frame.
             links: The arrays by the names of `LINK_ARRAYS`, all of one length.
             pose: Link frame of the base in the world.
@@ -98,7 +98,8 @@ class MultiBodyReader:
             axis,
         ) = (links[name][number] for name in LINK_ARRAYS)
         frame = pose_of(inertial_position, inertial_orientation)
-        link = self._link(f"link{number + 1}", float(mass), int(collision), int(visual), frame)
+        mass = mass if isinstance(mass, np.ndarray) else float(mass)
+        link = self._link(f"link{number + 1}", mass, int(collision), int(visual), frame)
         link.joint_name = f"joint{number + 1}"
         link.joint_type = int(kind) if int(kind) in tuple(_MOVING) else int(JointKind.FIXED)
         link.joint_pose = pose_of(position, orientation)
@@ -110,17 +111,22 @@ class MultiBodyReader:
             link.axis = direction / link.axis_length
         return link
 
-    def _link(self, name: str, mass: float, collision: int, visual: int, frame: Pose) -> Link:
+    def _link(self, name: str, mass: float | np.ndarray, collision: int, visual: int, frame: Pose) -> Link:
         record = self.collisions.get(collision, ShapeRecord())
         shapes: list[Geometry] = [copy(shape) for shape in record.collisions]
         visuals = self.visuals.get(visual, record.visuals)
+        masses = tuple(mass.tolist()) if isinstance(mass, np.ndarray) else ()
+        first = masses[0] if masses else float(mass)
         inertia = np.zeros(3)
         if not self.flags & LoadFlag.USE_INERTIA_FROM_FILE:
-            inertia = inertia_of_shapes(mass, shapes, frame, compound_margin=0.0)
+            inertia = inertia_of_shapes(first, shapes, frame, compound_margin=0.0)
+            if first > 0.0 and masses:
+                inertia = np.reshape(masses, (-1, 1)) / first * inertia
         margin = collision_margin(shapes, frame, compound_margin=0.0)
         return Link(
             name=name,
-            mass=mass,
+            mass=first,
+            masses=masses,
             inertia=inertia,
             inertial_pose=frame,
             collisions=shapes,

@@ -386,6 +386,8 @@ PER_WORLD = {
     "changeDynamics": {p.name for p in SIGNATURES["changeDynamics"].parameters if p.kind == "d"},
     "changeConstraint": {"maxForce"},
     "createCollisionShape": {"radius", "height"},
+    "createMultiBody": {"baseMass"},
+    "loadURDF": {"globalScaling"},
 }
 """Numbers that may differ between the worlds of a client of several, by function."""
 

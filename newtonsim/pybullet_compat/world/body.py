@@ -203,6 +203,8 @@ class Body:
         self.inertia = np.zeros((worlds, count, 3))
         for place, link in enumerate(self.links):
             self.inertia[:, place] = link.inertia  # of all worlds, or of each
+            if link.masses:
+                self.mass[:, place] = link.masses
         self.inertial = np.array([link.inertial_pose.row() for link in self.links])
         self._inertial_changed()
         self.world_index: int | slice = 0 if worlds == 1 else slice(None)
