@@ -359,6 +359,27 @@ def test_bouncing_height(both):
     assert abs(top[0] - top[1]) < 0.15 * top[0]
 
 
+def test_a_club_that_falls_rolls_alike_in_short_steps(both):
+    """A box with a ball at its end, whose impacts differ by a step: 9 % in the first spin at 1/240 s.
+
+    PyBullet stops it a step later, 8 mm deep, and adds the speed with which it is pushed out. What follows, as
+    it rolls over an edge and nearly stands there, enlarges that.
+    """
+    both.load("plane.urdf")
+    both.setTimeStep(1.0 / 4800.0)
+    club = both.createCollisionShapeArray(
+        shapeTypes=[p.GEOM_BOX, p.GEOM_SPHERE],
+        halfExtents=[[0.1, 0.02, 0.02], [0.0, 0.0, 0.0]],
+        radii=[0.0, 0.05],
+        collisionFramePositions=[[0.0, 0.0, 0.0], [0.15, 0.0, 0.0]],
+    )[0]
+    body = both.createMultiBody(1.1, club, -1, [0.0, 0.8, 0.3], [0.1, 0.2, 0.0, 0.97])[0]
+    for _ in range(4):
+        both.step(1000)
+        both.same("getBasePositionAndOrientation", body, tolerance=0.01)
+        both.same("getBaseVelocity", body, tolerance=0.1)
+
+
 def test_spherical_servos(both):
     body = both.load("humanoid/humanoid.urdf", [0.0, 0.0, 3.0], useFixedBase=True)
     turn = [0.0, 0.3, 0.0, np.sqrt(1 - 0.09)]
