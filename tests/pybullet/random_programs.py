@@ -33,7 +33,7 @@ GONE = 57
 GRAZE = 2.0e-3
 """How far beside an edge a ray has to pass [m]: what a ray meets that grazes one is rounding in PyBullet."""
 EARLY = 1.5e-3
-"""By which PyBullet's rays end before a face [m]: 1 mm at most; which of two links one meets there is rounding."""
+"""PyBullet's rays end up to 1 mm before a face [m]: which of two links within this one meets is rounding."""
 STRAIGHT = 0.99
 """Cosine of the angle between normals of one face, a round one too, at points so near to each other."""
 
@@ -408,8 +408,7 @@ class Program(MoreCalls):
         (first,) = compat.rayTest(start, end, physicsClientId=client)
         if first[0] < 0:
             return False
-        passed = {"parentObjectUniqueId": first[0], "parentLinkIndex": first[1]}
-        (second,) = compat.rayTestBatch([start], [end], physicsClientId=client, **passed)
+        (second,) = compat.rayTestBatch([start], [end], reportHitNumber=1, physicsClientId=client)
         return second[0] >= 0 and np.linalg.norm(np.subtract(second[3], first[3])) < EARLY
 
     def bring_up_to_date(self) -> None:

@@ -362,8 +362,8 @@ def test_bouncing_height(both):
 def test_a_club_that_falls_rolls_alike_in_short_steps(both):
     """A box with a ball at its end, whose impacts differ by a step: 9 % in the first spin at 1/240 s.
 
-    PyBullet stops it a step later, 8 mm deep, and adds the speed with which it is pushed out. What follows, as
-    it rolls over an edge and nearly stands there, enlarges that.
+    PyBullet stops it a step later, 8 mm deep, and adds the speed with which it is pushed out. What follows,
+    as it rolls over an edge and nearly stands there, enlarges that.
     """
     both.load("plane.urdf")
     both.setTimeStep(1.0 / 4800.0)
