@@ -5,7 +5,8 @@
     python benchmarks/publish.py --only gpu                # figures into results/README.md
 
 Each part is a benchmark of this folder, or a set of tests, in a process of its own: what fails or takes too
-long takes nothing else with it. A part has a limit, and none runs longer than what is left of the time.
+long takes nothing else with it. A part has a limit, which grows with --minutes, for machines that are slow or
+busy; none runs longer than what is left of the time.
 What a part has measured is written to a file of its own in the folder (`results/gpu`) as soon as it is there,
 and `parts.json` says after each of them how all have ended. --short does the same with few worlds, so that it
 is known beforehand that everything runs, on a CPU, too; figures of a CPU go to a temporary folder.
@@ -37,6 +38,9 @@ HERE = Path(__file__).parent
 FEW = ("--worlds", "2", "--alone")
 """Arguments of the short form of most parts."""
 
+MINUTES = 8.0
+"""Time for all parts on a card."""
+
 PEERS = ("mujoco_warp", "newton")
 """Engines that run on a GPU."""
 
@@ -50,7 +54,7 @@ class Part:
         kind: What --only calls it.
         command: Script and its arguments.
         short: Arguments that follow in the short form.
-        limit: Most seconds that it may take.
+        limit: Most seconds that it may take of `MINUTES`.
         writes: Whether it writes figures.
         worlds: Worlds that are shared out over all devices; 0 if it runs on the first one alone.
     """
@@ -84,7 +88,7 @@ def parts() -> list[Part]:
         robots("humanoid29", 8192, "--self-collision"),
         Part("envs_arm", "envs", ("envs.py", "--names", "ArmPick", "--worlds", "8192"), FEW),
         training("Ant"),
-        profile("humanoid", 8192),
+        profile("humanoid", 8192, "--self-collision"),
         robots("humanoid", 32768, "--self-collision"),
         robots("ant", 65536),
         robots("ant", 1024),
@@ -104,21 +108,21 @@ def robots(robot: str, worlds: int, *options: str) -> Part:
     return Part(f"robots_{robot}_{worlds}", "robots", (*command, str(worlds)), FEW)
 
 
-def profile(robot: str, worlds: int) -> Part:
+def profile(robot: str, worlds: int, *options: str) -> Part:
     """Times of the kernels of a step."""
-    command = ("profile_step.py", robot, "--motion", "control", "--worlds", str(worlds))
+    command = ("profile_step.py", robot, *options, "--motion", "control", "--worlds", str(worlds))
     return Part(f"profile_{robot}_{worlds}", "profiles", command)
 
 
 def training(name: str) -> Part:
-    """How fast a policy learns, until the time is over."""
-    command = ("learning.py", "--names", name, "--seeds", "0", "--samples", "20000000")
+    """How fast a policy learns; half of the time is left for compiling before and playing after it."""
+    command = ("learning.py", "--names", name, "--seeds", "0", "--samples", "20000000", "--seconds", "60")
     return Part(f"training_{name}", "training", command, ("--samples", "2000", "--num-envs", "8"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=8.0, help="time for all (default: 8)")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="time for all (default: 8)")
     parser.add_argument(
         "--device", nargs="+", default=["cuda:0"], help="cuda:0 ..., or cpu (default: cuda:0)"
     )
@@ -138,7 +142,7 @@ def main() -> None:
         if part.worlds and len(options.device) == 1:
             continue
         start = time.monotonic()
-        how = run(part, options, min(part.limit, end - start))
+        how = run(part, options, min(part.limit * options.minutes / MINUTES, end - start))
         ended.append({"part": part.name, "seconds": time.monotonic() - start, "ended": how})
         write_json(str(options.folder / "parts.json"), {"parts": ended}, options.device[0])
         print(f"== {part.name}: {how}", flush=True)

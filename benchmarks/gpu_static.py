@@ -1,6 +1,6 @@
 """What a GPU can make of a step, kernel by kernel, told without one: width, registers, memory, least time.
 
-    python benchmarks/gpu_static.py [ant] [--worlds 8192] [--arch 80 90 100] [--json OUT]
+    python benchmarks/gpu_static.py [ant] [--self-collision] [--worlds 8192] [--arch 80 90 100] [--json OUT]
     python benchmarks/gpu_static.py [ant] --arch 90 --execute [solve_rows ...]
 
 Each kernel of a step is compiled for the architecture and assembled (`ptxas` of PyPI's nvidia-cuda-nvcc, in
@@ -68,6 +68,7 @@ class Work:
 def main() -> None:
     parser = arguments(__doc__, device=False, blocks=50)
     parser.add_argument("what", nargs="?", choices=ROBOTS, default="ant", help="robot (default: ant)")
+    parser.add_argument("--self-collision", action="store_true", help="links collide with each other, too")
     parser.add_argument("--worlds", type=int, default=8192, help="copies on the card (default: 8192)")
     parser.add_argument("--arch", type=int, nargs="*", choices=CARDS, default=list(CARDS))
     parser.add_argument("--execute", nargs="*", metavar="KERNEL", help="run these kernels, or all of a step")
@@ -76,7 +77,8 @@ def main() -> None:
     if options.execute is not None:
         execute(options)
         return
-    works = measure(options.what, 16 if options.short else PROFILED, 5 if options.short else options.blocks)
+    worlds = 16 if options.short else PROFILED
+    works = measure(options.what, worlds, 5 if options.short else options.blocks, options.self_collision)
     archs = options.arch[:1] if options.short else options.arch
     share = narrow_share(works)
     figures: list[dict[str, Any]] = []
@@ -93,14 +95,21 @@ def main() -> None:
         notes.append(f"sm_{arch}: a step takes at least {bound:.4f} us a world, {whole:.0f} us in all")
         figures += found
     cpu = 1.0e6 * sum(work.seconds for work in works)
-    step = {"robot": options.what, "launches": len(works), "narrow_share": share, "cpu_microseconds": cpu}
+    step = {
+        "robot": options.what,
+        "self_collision": options.self_collision,
+        "launches": len(works),
+        "narrow_share": share,
+        "cpu_microseconds": cpu,
+    }
     finish(options, {"steps": [step], "figures": figures}, notes)
 
 
 def execute(options: argparse.Namespace) -> None:
     """Tell what warps do in the kernels of a step, see `gpu.instructions`."""
     worlds = 4 if options.short else EXECUTED
-    simulator = prepare(options.what, worlds, "cpu", "control", iterations=GPU_SWEEPS)
+    collide = options.self_collision
+    simulator = prepare(options.what, worlds, "cpu", "control", self_collision=collide, iterations=GPU_SWEEPS)
     arch = options.arch[0]
     accounts = instructions.run_step(simulator, arch, options.execute)
     figures = [instructions.summary(account, arch) for account in accounts]
@@ -113,9 +122,9 @@ def execute(options: argparse.Namespace) -> None:
     finish(options, {"robot": options.what, "worlds": worlds, "executed": figures}, [])
 
 
-def measure(what: str, worlds: int, repetitions: int) -> list[Work]:
+def measure(what: str, worlds: int, repetitions: int, self_collision: bool = False) -> list[Work]:
     """Return all launches of a step of a robot under random control."""
-    simulator = prepare(what, worlds, "cpu", "control")
+    simulator = prepare(what, worlds, "cpu", "control", self_collision=self_collision)
     commands = step_launches(simulator)
     seconds = [float("inf")] * len(commands)
     for _ in range(repetitions):

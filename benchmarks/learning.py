@@ -1,13 +1,14 @@
 """Learning curves of `newtonsim train`: returns over samples and time, for several seeds.
 
     python benchmarks/learning.py [--names CartPole Ant] [--seeds 0 1 2] [--samples N] [--folder OUT]
-        [--threads N] [--device cpu] [--short] [--plot OUT.png] [--json OUT]
+        [--seconds S] [--threads N] [--device cpu] [--short] [--plot OUT.png] [--json OUT]
     python benchmarks/learning.py --drawn RESULTS.json --plot OUT.png
     python benchmarks/learning.py --transfer [--policies velocity hover] [--short] [--alone] [--json OUT]
 
 Every run learns with the settings of its environment. The return of a curve is the mean of the last 100 whole
 episodes, with the noise of exploration. At the end the best policy plays 128 episodes without noise, from
-other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
+other seeds. A run that is in the folder already is not repeated, one that was stopped goes on. With --seconds
+a run ends after that time with the policy that it has by then, and counts like one with fewer samples.
 
 With --drawn nothing is learned: curves of a file of --json are drawn. Each picture says when and on what
 machine they were measured.
@@ -23,6 +24,7 @@ import csv
 import dataclasses
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--samples", type=int, help="samples of a run (default: depends on the environment)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="most time of a run (default: any)")
     parser.add_argument("--num-envs", type=int, help="worlds (default: depends on the environment)")
     parser.add_argument("--folder", type=Path, default=Path("runs"), help="where runs go (default: runs)")
     parser.add_argument("--threads", type=int, default=cores(), help="threads of physics and networks")
@@ -111,8 +114,11 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, object]:
     folder = options.folder / f"{name}-{seed}"
     if not (folder / "policy.onnx").exists():
         training = Training(learning, folder, options.device, threads=options.threads)
+        end = time.monotonic() + options.seconds
         while not training.done:
             training.step()
+            if time.monotonic() >= end:
+                break
             if training.progress.iteration % 20 == 0:
                 training.save()
         training.finish()

@@ -1,6 +1,7 @@
 """Time of each kernel of a step, so that the most expensive ones can be named.
 
-    python benchmarks/profile_step.py [ant] [--worlds 1024] [--motion control] [--device cpu] [--peak 4800]
+    python benchmarks/profile_step.py [ant] [--worlds 1024] [--motion control] [--self-collision]
+        [--device cpu] [--peak 4800]
 
 One of the robots of `robots.py`, a scene of `newtonsim.examples.scenes` in one world (box_pyramid, ball_pit,
 ...), a heap of 1,000 bodies or a cloth of 4,225 particles under VBD settles first. On the CPU a step is then
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="ant", help="robot or scene (default: ant)")
     parser.add_argument("--worlds", type=int, default=1024, help="copies of a robot (default: 1024)")
     parser.add_argument("--motion", choices=("settled", "control"), default="settled")
+    parser.add_argument("--self-collision", action="store_true", help="links of a robot collide, too")
     parser.add_argument("--peak", type=float, help="peak of the memory's bandwidth [GB/s]")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
@@ -64,7 +66,9 @@ def main() -> None:
     if options.what in BIG:
         simulator = prepare_big(options.what, options.short, options.device)
     else:
-        simulator = prepare(options.what, worlds, options.device, options.motion)
+        simulator = prepare(
+            options.what, worlds, options.device, options.motion, self_collision=options.self_collision
+        )
     repetitions = 3 if options.short else options.blocks
     costs = profile(simulator, repetitions)
     whole = captured_step(simulator, repetitions)
@@ -84,7 +88,9 @@ def main() -> None:
     write_json(options.json, {"what": options.what, "worlds": unit, "kernels": results}, options.device)
 
 
-def prepare(what: str, worlds: int, device: str, motion: str, **options: Any) -> Simulator:
+def prepare(
+    what: str, worlds: int, device: str, motion: str, *, self_collision: bool = False, **options: Any
+) -> Simulator:
     """Return a settled simulation; under random control, which goes on, if that is asked for.
 
     Args:
@@ -92,11 +98,13 @@ def prepare(what: str, worlds: int, device: str, motion: str, **options: Any) ->
         worlds: Copies of a robot.
         device: Where it runs.
         motion: "settled" or "control".
+        self_collision: Whether links of a robot collide with each other.
         options: Of the solver.
     """
     if what in ROBOTS:
-        task = load_task(what, worlds)
-        model = cli_scene.build_scene(cli_scene.load_robot(robot_path(what)), worlds, device)
+        task = load_task(what, worlds, self_collision=self_collision)
+        robot = cli_scene.load_robot(robot_path(what), self_collision=self_collision)
+        model = cli_scene.build_scene(robot, worlds, device)
     else:
         task, model = None, getattr(scenes, what)().finalize(device)
     simulator = Simulator(model, FeatherstoneSolver(model, **options), DT, threads=1)

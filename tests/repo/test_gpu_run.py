@@ -40,6 +40,12 @@ def test_a_part_that_fails_or_takes_too_long_stops_no_other(monkeypatch, tmp_pat
     }
 
 
+def test_limits_grow_with_the_time(monkeypatch, tmp_path):
+    parts = [python("slow", "import time; time.sleep(1)", limit=0.01)]
+    assert run(monkeypatch, tmp_path, parts) == {"slow": "cut off after 0 s"}
+    assert run(monkeypatch, tmp_path, parts, "--minutes", "8000000") == {"slow": "complete"}
+
+
 def test_no_part_begins_after_the_time(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, [python("late", "pass")], "--minutes", "0") == {"late": "no time left"}
 

@@ -84,7 +84,7 @@ def test_threads_alone_take_little_stack(name: str):
 
 @pytest.mark.parametrize(
     ("robot", "self_collision", "most"),
-    [("ant", False, 12), ("humanoid", False, 12), ("humanoid", True, 13)],
+    [("ant", False, 12), ("humanoid", False, 12), ("humanoid", True, 13), ("quadruped", False, 12)],
 )
 def test_a_step_is_few_launches_and_none_is_narrow(robot: str, self_collision: bool, most: int):
     loaded = scene.load_robot(robot_path(robot), self_collision=self_collision)
