@@ -84,7 +84,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
 
 
 def _restore_inertias(document: Document, scene: Scene, report: ImportReport) -> None:
-    """Give bodies the inertias that `export_mjcf` has kept beside those that MuJoCo compiles."""
+    """Give bodies the inertias, and masses, that `export_mjcf` has kept beside those that MuJoCo compiles."""
     bodies = {body.name: body for body in scene.bodies if body.inertial is not None}
     for section in document.sections("custom"):
         for node in section.findall("numeric"):
@@ -92,11 +92,19 @@ def _restore_inertias(document: Document, scene: Scene, report: ImportReport) ->
             body = bodies.get(name.removeprefix(INERTIA))
             if not name.startswith(INERTIA) or body is None:
                 continue
-            xx, yy, zz, xy, xz, yz = node.floats("data", 6, np.zeros(6))
+            values = node.floats("data", None, np.zeros(6))
+            if len(values) not in (6, 10):
+                raise node.error(f"attribute 'data' needs 6 or 10 numbers, got {len(values)}")
+            xx, yy, zz, xy, xz, yz = values[:6]
             inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            mass, com = body.inertial.mass, body.inertial.com
+            if len(values) == 10:
+                mass, com = float(values[6]), values[7:]
+            if mass < 0.0:
+                raise node.error(f"attribute 'data' gives a negative mass, {mass:g} kg")
             check_moments(inertia, node)
-            note_impossible(inertia, body.inertial.mass, node, report, f"body {body.name!r}")
-            body.inertial = MassProps(body.inertial.mass, body.inertial.com, inertia)
+            note_impossible(inertia, mass, node, report, f"body {body.name!r}")
+            body.inertial = MassProps(mass, com, inertia)
 
 
 # -- options -------------------------------------------------------------------------------------------------

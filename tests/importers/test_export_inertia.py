@@ -87,19 +87,29 @@ def lacking(along: np.ndarray) -> np.ndarray:
     return np.trace(second) * np.eye(3) - second
 
 
+ASIDE = np.array([0.1, 0.2, -0.3]) - (np.array([0.1, 0.2, -0.3]) @ AXES[:, 3]) * AXES[:, 3]
+"""From the axis of the last hinge to the centre of mass behind it."""
+
+TILT = np.array([[0.28, 0.0, 0.96], [0.0, 1.0, 0.0], [-0.96, 0.0, 0.28]])
+"""Rotation of the places of the arm's joints."""
+
 SPARE = np.diag([0.06, 0.05, 0.07])
 LACKING = {
     "along its hinge": [SPARE, lacking(AXES[:, 1]), SPARE, SPARE, SPARE],
     "between slide and hinge": [SPARE, SPARE, lacking(TURN[0]), SPARE, SPARE],
     "on a hinge of the world": [lacking(TURN[2]), SPARE, SPARE, SPARE, SPARE],
     "behind a slide, and on a fixed joint": [SPARE, SPARE, lacking(TURN[1]), SPARE, lacking(TURN[0])],
+    "across its hinge": [SPARE, SPARE, SPARE, lacking(ASIDE), lacking(TILT.T @ ASIDE)],
 }
 
 
 @pytest.mark.filterwarnings("ignore::newtonsim.UnsupportedElementWarning")
 @pytest.mark.parametrize("where", LACKING)
 def test_mujoco_moves_an_arm_as_pinocchio_does_with_inertias_that_it_refuses(where, tmp_path):
-    """Mass matrices and bias forces in random states, and the model comes back with its own inertias."""
+    """Mass matrices and bias forces in random states, and the model comes back with its own inertias.
+
+    What lacks second moments across a hinge gets mass on its axis.
+    """
     model = arm(LACKING[where]).finalize("cpu")
     export_urdf(model, tmp_path / "out.urdf")
     report = export_mjcf(model, tmp_path / "out.xml")
@@ -121,6 +131,11 @@ def test_mujoco_moves_an_arm_as_pinocchio_does_with_inertias_that_it_refuses(whe
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     parse_mjcf(report.path, builder, **report.read_with)
     np.testing.assert_allclose(builder.body_inertia, model.body_inertia.numpy(), atol=2e-8)
+    np.testing.assert_array_equal(builder.body_mass, model.body_mass.numpy())
+    np.testing.assert_allclose(builder.body_com, model.body_com.numpy(), atol=1e-7)
+    np.testing.assert_allclose(theirs.body_mass.sum(), model.body_mass.numpy().sum(), rtol=1e-6)
+    moved = np.abs(theirs.body_mass[1:] - model.body_mass.numpy()).max() > 0.01
+    assert moved == (where == "across its hinge")
 
 
 @pytest.mark.parametrize("name", INERTIAS)
@@ -134,3 +149,18 @@ def test_the_other_formats_hold_it_as_it_is(name, tmp_path):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     parse_usd(report.path, builder)
     np.testing.assert_allclose(builder.body_inertia[0], given, atol=1e-6 * np.abs(given).max())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ("1 1 1 0 0 0 2", "attribute 'data' needs 6 or 10 numbers, got 7"),
+        ("1 1 1 0 0 0 -2 0 0 0", "attribute 'data' gives a negative mass, -2 kg"),
+    ],
+)
+def test_a_kept_inertia_that_cannot_be_is_refused(numbers, message):
+    text = f"""<mujoco><custom><numeric name="newtonsim:inertia:bob" data="{numbers}"/></custom>
+    <worldbody><body name="bob"><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><freejoint/></body>
+    </worldbody></mujoco>"""
+    with pytest.raises(newtonsim.errors.ImportFileError, match=message):
+        parse_mjcf(text, newtonsim.ModelBuilder())

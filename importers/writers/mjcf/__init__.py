@@ -120,7 +120,7 @@ class _MjcfWriter:
         self.world = element(self.root, "worldbody")
         self.contact = element(self.root, "contact")
         self.actuator = element(self.root, "actuator")
-        self.inertias = InertiaWriter(self.root, scene, report, bool(scene.medium))
+        self.inertias = InertiaWriter(self.root, scene, report, bool(scene.medium), bool(parts.gravcomp))
         self.geoms = GeomWriter(scene, path, self.asset, report, parts.geoms)
         self.names = {kind: Names(xml_name, {"world"}) for kind in ("body", "joint", "site")}
         self.elements: dict[int, ElementTree.Element] = {-1: self.world}

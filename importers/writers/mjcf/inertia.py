@@ -2,7 +2,7 @@
 
 Robot files have inertias that no distribution of mass has, and MuJoCo refuses a model with one. What is
 written then moves the robot alike (`regrouping`), or, where nothing does, is the nearest that some matter
-has; the inertias of the model stand beside it in <custom>, for `parse_mjcf` to take.
+has; what the bodies of the model have stands beside it in <custom>, for `parse_mjcf` to take.
 """
 
 from xml.etree import ElementTree
@@ -12,6 +12,7 @@ import numpy as np
 from newtonsim.geometry.principal_axes import principal_axes
 from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.importers.files.mjcf_names import INERTIA
+from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.writers.mjcf.regrouping import inertia_of, regroup, second_moments
 from newtonsim.importers.writers.records import BodyRecord, Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -20,8 +21,8 @@ from newtonsim.importers.writers.xml_text import element, numbers
 _THINNEST = 1.0e-6
 """Least second moment of mass along an axis over the sum of all three; numbers are rounded by 1e-7."""
 
-_LEAST = 1.0e-14
-"""Least second moment [kg m^2]: MuJoCo refuses moments of inertia below 1e-15."""
+_LEAST = 1.0e-15
+"""Least second moment [kg m^2]: MuJoCo refuses moments of inertia below 1e-15, which are sums of two."""
 
 _ROUNDING = 1.0e-5
 """Relative change that is not worth a word: that of a thin sheet."""
@@ -35,28 +36,37 @@ class InertiaWriter:
         scene: The scene.
         report: Receives what is written differently.
         by_axes: Whether inertias are written by their principal axes, on which a medium acts.
+        keep_masses: Whether bodies keep their masses and centres of mass, on which the file lets forces act.
     """
 
-    def __init__(self, root: ElementTree.Element, scene: Scene, report: ExportReport, by_axes: bool):
+    def __init__(
+        self,
+        root: ElementTree.Element,
+        scene: Scene,
+        report: ExportReport,
+        by_axes: bool,
+        keep_masses: bool,
+    ):
         self.root, self.report, self.by_axes = root, report, by_axes
         self.custom: ElementTree.Element | None = None
         wanting = [n for n, body in enumerate(scene.bodies) if _lacks(body.props.inertia)]
         # a medium acts on the inertia of each body
-        alike = regroup(scene, wanting) if wanting and not by_axes else {}
-        self._alike = {scene.bodies[n].index: inertia for n, inertia in alike.items()}
+        alike = regroup(scene, wanting, keep_masses) if wanting and not by_axes else {}
+        self._alike = {scene.bodies[n].index: props for n, props in alike.items()}
 
     def write(self, own: ElementTree.Element, body: BodyRecord, shapes: list[ShapeRecord]) -> None:
         """Write the <inertial> of a body with mass or inertia and these shapes."""
         props = body.props
         if props.mass <= 0.0 and not props.inertia.any():
             return
-        full = possible_inertia(self._alike.get(body.index, props.inertia))
+        seen = self._alike.get(body.index, props)
+        full = possible_inertia(seen.inertia)
         if full is not props.inertia:
-            self._keep(own.get("name", ""), props.inertia)
+            self._keep(own.get("name", ""), props, seen.mass != props.mass or seen.com is not props.com)
             if _is_far(props.inertia):
                 self._tell(body)
         off = _six(full)[3:]
-        attributes = {"pos": numbers(props.com), "mass": numbers(props.mass)}
+        attributes = {"pos": numbers(seen.com), "mass": numbers(seen.mass)}
         if self.by_axes:
             moments, axes = principal_axes(full, np.array([shape.pose.q for shape in shapes]).reshape(-1, 4))
             x, y, z, w = quat_from_matrix(axes)
@@ -73,10 +83,11 @@ class InertiaWriter:
         what = "no distribution of mass has this inertia (A + B < C)"
         self.report.approximated(body.key, f"{what}; MuJoCo sees {sees}")
 
-    def _keep(self, name: str, inertia: np.ndarray) -> None:
+    def _keep(self, name: str, props: MassProps, is_moved: bool) -> None:
         if self.custom is None:
             self.custom = element(self.root, "custom")
-        element(self.custom, "numeric", name=f"{INERTIA}{name}", data=numbers(_six(inertia)))
+        place = [props.mass, *props.com] if is_moved else []
+        element(self.custom, "numeric", name=f"{INERTIA}{name}", data=numbers([*_six(props.inertia), *place]))
 
 
 def possible_inertia(inertia: np.ndarray) -> np.ndarray:

@@ -1,10 +1,14 @@
-"""Inertias that move a tree as its own do, and that matter can have.
+"""Masses and inertias that move a tree as its own do, and that matter can have.
 
-Motion does not tell which of two bodies has some rotational inertia if they do not turn relative to each
-other, and matter along the axis of a hinge adds the same to the kinetic energy whether it turns with the
-parent or with the child (Gautier and Khalil, "Direct calculation of minimum set of inertial parameters of
-serial robots", IEEE Trans. on Robotics and Automation 6(3), 1990). What some bodies of a robot file lack to
-be possible, others may have to spare.
+Motion does not tell which of two bodies some matter belongs to if it does not move relative to either: matter
+on the axis of a hinge adds the same to the kinetic energy whether it turns with the parent or with the child,
+and so does rotational inertia across a slide (Gautier and Khalil, "Direct calculation of minimum set of
+inertial parameters of serial robots", IEEE Trans. on Robotics and Automation 6(3), 1990). What some bodies of
+a robot file lack to be possible, others may have to spare.
+
+The matter of a body is its pseudo-inertia in the body's axes, the sum of m x xᵀ over its points x = (p, 1):
+second moments, first moments and mass, which matter can have if it is positive (Wensing, Kim, Slotine,
+"Linear matrix inequalities for physically consistent inertial parameter identification", RA-L 3(1), 2018).
 """
 
 from collections.abc import Sequence
@@ -13,19 +17,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix
-from newtonsim.importers.writers.records import JointRecord, Scene
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
 from newtonsim.scene.enums import JointType
 
 _MARGIN = 1.0e-5
-"""Least second moment of mass that is aimed at, over the sum of all three."""
+"""Least eigenvalue that is aimed at of pseudo-inertias scaled to a mass and a radius of gyration of one."""
 
-_STEPS = 300
+_STEPS = 1000
 _WORLD = -1
 
 
 @dataclass(slots=True)
 class _Transfer:
-    """Second moments that a hinge lets pass to the group of its child, and what the other group loses."""
+    """Matter that a joint lets pass to its child, and what the parent loses, each in the body's axes."""
 
     child: int
     parent: int
@@ -43,86 +49,109 @@ def inertia_of(second: np.ndarray) -> np.ndarray:
     return np.trace(second) * np.eye(3) - second
 
 
-def regroup(scene: Scene, wanting: Sequence[int]) -> dict[int, np.ndarray]:
-    """Return other inertias (3, 3) by body, which move the scene alike.
+def regroup(scene: Scene, wanting: Sequence[int], keep_masses: bool) -> dict[int, MassProps]:
+    """Return other masses, centres of mass and inertias by body, which move the scene alike.
+
+    Masses stay where inertias alone suffice.
 
     Args:
         scene: The scene.
         wanting: Bodies whose inertia is impossible.
+        keep_masses: Whether masses and centres of mass have to stay in any case.
 
     Returns:
-        Inertias of all bodies that give or take; nothing of trees where what there is does not suffice.
+        Those of all bodies that give or take; nothing of trees where what there is does not suffice.
     """
-    second = np.array([second_moments(body.props.inertia) for body in scene.bodies])
-    group, turn = _groups(scene)
-    sums = np.zeros_like(second)
-    for body, number in enumerate(group):
-        if number != _WORLD:
-            sums[number] += turn[body] @ second[body] @ turn[body].T
-    transfers = [
-        one
-        for joint in scene.joints
-        for one in _transfers(joint, group, turn)
-        if sums[one.child].any() and (one.parent == _WORLD or sums[one.parent].any())
-    ]
-    lacking = {group[body] for body in wanting} - {_WORLD}
-    found: dict[int, np.ndarray] = {}
-    for members in _connected(len(sums), transfers):
-        if members.isdisjoint(lacking):
-            continue
-        result = _solved(sums, [one for one in transfers if one.child in members], sorted(members))
-        for number, total in result.items():
-            if number in lacking or np.any(total != sums[number]):
-                found |= _shared(
-                    total, [body for body in range(len(group)) if group[body] == number], second, turn
-                )
+    matter = np.array([_pseudo_inertia(body.props) for body in scene.bodies])
+    having = [bool(one.any()) for one in matter]
+    found: dict[int, MassProps] = {}
+    for moments_only in (True,) if keep_masses else (True, False):
+        transfers = [
+            one
+            for joint in scene.joints
+            for one in _transfers(joint, moments_only)
+            if having[one.child] and (one.parent == _WORLD or having[one.parent])
+        ]
+        lacking = set(wanting) - found.keys()
+        for members in _connected(len(matter), transfers):
+            if members.isdisjoint(lacking):
+                continue
+            inside = [one for one in transfers if one.child in members]
+            result = _solved(scene.bodies, matter, inside, sorted(members))
+            for body, one in result.items():
+                if body in lacking or np.any(one != matter[body]):
+                    found[body] = _props(one, scene.bodies[body].props)
     return found
 
 
-def _groups(scene: Scene) -> tuple[list[int], np.ndarray]:
-    """Group of each body with those that never turn against it, and the rotation into the group's axes.
-
-    A group has the number of its first body, -1 for those that do not turn against the world.
-    """
-    group, turn = list(range(len(scene.bodies))), np.tile(np.eye(3), (len(scene.bodies), 1, 1))
-    loose = [place for place, body in enumerate(scene.bodies) if body.joint is None]
-    pending = [joint for parent in (-1, *loose) for joint in scene.below(parent)]
-    while pending:
-        joint = pending.pop()
-        if joint.kind in (JointType.FIXED, JointType.PRISMATIC):
-            above = turn[joint.parent] if joint.parent >= 0 else np.eye(3)
-            group[joint.child] = group[joint.parent] if joint.parent >= 0 else _WORLD
-            turn[joint.child] = above @ quat_matrix(joint.X_p.q) @ quat_matrix(joint.X_c.q).T
-        pending += scene.below(joint.child)
-    return group, turn
+def _pseudo_inertia(props: MassProps) -> np.ndarray:
+    """Pseudo-inertia (4, 4) of a body in its axes."""
+    first = props.mass * props.com
+    result = np.empty((4, 4))
+    result[:3, :3] = second_moments(props.inertia) + np.outer(first, props.com)
+    result[:3, 3] = result[3, :3] = first
+    result[3, 3] = props.mass
+    return result
 
 
-def _transfers(joint: JointRecord, group: Sequence[int], turn: np.ndarray) -> list[_Transfer]:
-    """What a hinge lets pass, in the axes of the groups that it connects."""
-    if joint.kind != JointType.REVOLUTE:
+def _props(matter: np.ndarray, given: MassProps) -> MassProps:
+    """Mass, centre of mass and inertia of a pseudo-inertia, rounded no further than what was given."""
+    mass, com = float(matter[3, 3]), matter[:3, 3] / matter[3, 3] if matter[3, 3] > 0.0 else given.com
+    if mass == given.mass and np.allclose(com, given.com, rtol=1.0e-12, atol=0.0):
+        com = given.com
+    return MassProps(mass, com, inertia_of(matter[:3, :3] - mass * np.outer(com, com)))
+
+
+def _transfers(joint: JointRecord, moments_only: bool) -> list[_Transfer]:
+    """What a joint lets pass, where `moments_only` without masses and centres of mass."""
+    below, above = _homogeneous(joint.X_c), _homogeneous(joint.X_p)
+    kinds = [one for one in _free(joint) if not (moments_only and one[3].any())]
+    return [
+        _Transfer(joint.child, joint.parent, below @ one @ below.T, above @ one @ above.T) for one in kinds
+    ]
+
+
+def _free(joint: JointRecord) -> list[np.ndarray]:
+    """A basis (4, 4) of the matter whose motion does not tell on which side of a joint it is, in its axes."""
+    angular = [axis.axis for axis in joint.axes if not axis.linear]
+    origin = np.array([0.0, 0.0, 0.0, 1.0])
+    if joint.is_rigid:
+        return [] if joint.parent == _WORLD else _symmetric(4)
+    if joint.kind == JointType.BALL:
+        return [] if joint.parent == _WORLD else [np.outer(origin, origin)]
+    if not joint.axes:
         return []
-    axis = joint.axes[0].axis
-    along = np.outer(axis, axis)
-    parent = _WORLD if joint.parent < 0 else group[joint.parent]
-    free = [along]
-    if parent == _WORLD:  # nothing but the inertia about the axis matters
-        across = 0.5 * (np.eye(3) - along)
-        free = [one - (np.trace(one) - axis @ one @ axis) * across for one in _symmetric()]
-    below = turn[joint.child] @ quat_matrix(joint.X_c.q)
-    above = (np.eye(3) if joint.parent < 0 else turn[joint.parent]) @ quat_matrix(joint.X_p.q)
-    child = group[joint.child]
-    return [_Transfer(child, parent, below @ one @ below.T, above @ one @ above.T) for one in free]
+    if not angular:
+        return [np.pad(one, (0, 1)) for one in _symmetric(3)]
+    if len(joint.axes) == 1 and joint.parent == _WORLD:  # nothing but the inertia about the axis matters
+        axis = angular[0]
+        across = 0.5 * (np.eye(3) - np.outer(axis, axis))
+        return [np.pad(one - (np.trace(one) - axis @ one @ axis) * across, (0, 1)) for one in _symmetric(3)]
+    if len(angular) < len(joint.axes) or joint.parent == _WORLD:
+        return []
+    if len(angular) > 1:
+        return [np.outer(origin, origin)]
+    along = np.append(angular[0], 0.0)
+    both = np.outer(along, origin)
+    return [np.outer(along, along), both + both.T, np.outer(origin, origin)]
 
 
-def _symmetric() -> list[np.ndarray]:
-    """A basis of symmetric matrices (3, 3)."""
-    unit = np.eye(3)
-    pairs = [(i, j) for i in range(3) for j in range(i, 3)]
+def _symmetric(size: int) -> list[np.ndarray]:
+    """A basis of symmetric matrices."""
+    unit = np.eye(size)
+    pairs = [(i, j) for i in range(size) for j in range(i, size)]
     return [0.5 * (np.outer(unit[i], unit[j]) + np.outer(unit[j], unit[i])) for i, j in pairs]
 
 
+def _homogeneous(pose: Pose) -> np.ndarray:
+    """A pose as a matrix (4, 4)."""
+    result = np.eye(4)
+    result[:3, :3], result[:3, 3] = quat_matrix(pose.q), pose.p
+    return result
+
+
 def _connected(count: int, transfers: Sequence[_Transfer]) -> list[set[int]]:
-    """Groups between which something can pass."""
+    """Bodies between which something can pass."""
     sets = [{number} for number in range(count)]
     for one in transfers:
         if one.parent != _WORLD and sets[one.parent] is not sets[one.child]:
@@ -132,53 +161,60 @@ def _connected(count: int, transfers: Sequence[_Transfer]) -> list[set[int]]:
     return list({id(one): one for one in sets}.values())
 
 
-def _solved(sums: np.ndarray, transfers: Sequence[_Transfer], members: list[int]) -> dict[int, np.ndarray]:
-    """Second moments by group of which none is impossible, close to the given ones; empty if there are none.
+def _scales(body: BodyRecord) -> np.ndarray:
+    """The matrix (4, 4) D by which D P Dᵀ has a mass and a radius of gyration of one."""
+    size = float(np.abs(np.linalg.eigvalsh(second_moments(body.props.inertia))).sum())
+    mass = max(body.props.mass, 1.0e-12)
+    result = np.diag([1.0, 1.0, 1.0, np.sqrt(max(size, 1.0e-12) / mass)])
+    result[:3, 3] = -body.props.com
+    return result / np.sqrt(max(size, 1.0e-12))
+
+
+def _solved(
+    bodies: Sequence[BodyRecord], matter: np.ndarray, transfers: Sequence[_Transfer], members: list[int]
+) -> dict[int, np.ndarray]:
+    """Pseudo-inertias by body of which none is impossible, close to the given ones; empty if there are none.
 
     The sum of the squares of what is missing is convex in what passes, and zero where nothing is missing.
     """
     from scipy.optimize import minimize
 
-    size = np.array([max(float(np.abs(np.linalg.eigvalsh(one)).sum()), 1.0e-12) for one in sums])
-    child, parent = (np.array([getattr(one, end) for one in transfers], int) for end in ("child", "parent"))
-    unit = np.minimum(size[child], np.where(parent == _WORLD, np.inf, size[parent]))[:, None, None]
-    gain = unit * np.array([one.gain for one in transfers]).reshape(-1, 3, 3)
-    loss = unit * np.array([one.loss for one in transfers]).reshape(-1, 3, 3)
-    loss[parent == _WORLD] = 0.0
-    own = size[members, None, None]
+    if not transfers:
+        return {}
+    place = {body: row for row, body in enumerate(members)}
+    scales = np.array([_scales(bodies[body]) for body in members])
+    child = np.array([place[one.child] for one in transfers])
+    inner = np.array([one.parent != _WORLD for one in transfers])
+    parent = np.array([place.get(one.parent, 0) for one in transfers])
+    gain = np.array([one.gain for one in transfers])
+    loss = np.array([one.loss for one in transfers]) * inner[:, None, None]
+    scaled_gain = scales[child] @ gain @ scales[child].transpose(0, 2, 1)
+    scaled_loss = scales[parent] @ loss @ scales[parent].transpose(0, 2, 1)
+    unit = 1.0 / np.maximum(np.abs(scaled_gain).max((1, 2)), np.abs(scaled_loss).max((1, 2)))
+    gain, loss, scaled_gain, scaled_loss = (
+        unit[:, None, None] * one for one in (gain, loss, scaled_gain, scaled_loss)
+    )
+    given = scales @ matter[members] @ scales.transpose(0, 2, 1)
+    lowest = np.linalg.eigvalsh(given)[:, 0]
+    least = np.where(lowest < -_MARGIN, _MARGIN, np.clip(lowest, 0.0, _MARGIN))  # sheets may stay thin
 
-    def moved(amounts: np.ndarray) -> np.ndarray:
-        result = sums.copy()
-        np.add.at(result, child, amounts[:, None, None] * gain)
-        np.add.at(result, parent, -amounts[:, None, None] * loss)
+    def moved(start: np.ndarray, amounts: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        result = start.copy()
+        np.add.at(result, child, amounts[:, None, None] * plus)
+        np.add.at(result, parent, -amounts[:, None, None] * minus)
         return result
 
     def missing(amounts: np.ndarray) -> tuple[float, np.ndarray]:
-        values, axes = np.linalg.eigh(moved(amounts)[members] / own)
-        lack = np.minimum(values - _MARGIN, 0.0)
-        slopes = np.zeros_like(sums)
-        slopes[members] = 2.0 * (axes * lack[:, None, :]) @ axes.transpose(0, 2, 1) / own
-        gradient = (slopes[child] * gain).sum((1, 2)) - (slopes[parent] * loss).sum((1, 2))
+        values, axes = np.linalg.eigh(moved(given, amounts, scaled_gain, scaled_loss))
+        lack = np.minimum(values - least[:, None], 0.0)
+        slopes = 2.0 * (axes * lack[:, None, :]) @ axes.transpose(0, 2, 1)
+        gradient = (slopes[child] * scaled_gain).sum((1, 2)) - (slopes[parent] * scaled_loss).sum((1, 2))
         return float((lack**2).sum()), gradient
 
-    amounts = np.zeros(len(transfers))
-    if len(transfers):
-        limits = {"maxiter": _STEPS, "ftol": 0.0, "gtol": 0.0}
-        amounts = minimize(missing, amounts, jac=True, method="L-BFGS-B", options=limits).x
-    result = moved(amounts)
-    if np.any(np.linalg.eigvalsh(result[members])[:, 0] < 0.1 * _MARGIN * size[members]):
+    limits = {"maxiter": _STEPS, "ftol": 0.0, "gtol": 0.0}
+    amounts = minimize(missing, np.zeros(len(transfers)), jac=True, method="L-BFGS-B", options=limits).x
+    reached = np.linalg.eigvalsh(moved(given, amounts, scaled_gain, scaled_loss))[:, 0]
+    if np.any(reached < least - 0.9 * _MARGIN):
         return {}
-    return {number: result[number] for number in members}
-
-
-def _shared(
-    total: np.ndarray, members: list[int], second: np.ndarray, turn: np.ndarray
-) -> dict[int, np.ndarray]:
-    """Inertias by body of a group that has these second moments, shared by the size of what each had."""
-    size = np.array([np.abs(np.linalg.eigvalsh(second[body])).sum() for body in members])
-    parts = size / size.sum()
-    return {
-        body: inertia_of(part * turn[body].T @ total @ turn[body])
-        for body, part in zip(members, parts)
-        if part > 0.0
-    }
+    result = moved(matter[members], amounts, gain, loss)
+    return {body: result[row] for body, row in place.items()}
