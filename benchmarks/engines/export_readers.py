@@ -7,6 +7,7 @@ of its own, v_theirs = T(q) v, so that M = Tᵀ M_theirs T:
   axes) in MuJoCo; (v of the origin, ω), both in the axes of the link, in pinocchio.
 - A ball has ω in the axes of the parent joint frame here and in those of the body in MuJoCo; a free joint
   below another body is three slides and a ball there.
+- A ball is three hinges about x, y and z in pinocchio.
 - Hinges and slides are the same everywhere.
 """
 
@@ -254,12 +255,16 @@ class InPinocchio:
         pin, model, data = self.pin, self.theirs, self.data
         theirs = pin.neutral(model)
         T = np.zeros((model.nv, self.pairs.model.joint_dof_count))
-        for joint, names, at, dofs in self.pairs.moving():
-            places = [model.getJointId(name) for name in names or ["root_joint"]]
+        for joint, named, at, dofs in self.pairs.moving():
+            names = self.written.hinges.get(joint, named) or ["root_joint"]
+            places = [model.getJointId(name) for name in names]
             if max(places) >= model.njoints:
                 raise NotPlacedError(f"the joint {self.pairs.model.joint_key[joint]!r} is not in the file")
             if self.pairs.kinds[joint] in FLOATING:
                 self._float(joint, places[0], dofs, poses, theirs, T)
+                continue
+            if self.pairs.kinds[joint] == JointType.BALL:
+                self._turn(places, q[at], dofs, theirs, T)
                 continue
             for i, place in enumerate(places):
                 one, value = model.joints[place], q[at.start + i]
@@ -287,6 +292,23 @@ class InPinocchio:
         arm = axes.T @ (poses[body, :3] + quat_matrix(poses[body, 3:]) @ self.com[body] - link[:3])
         T[one.idx_v : one.idx_v + 3, dofs] = R.T @ np.hstack([_cross(arm), np.eye(3)])
         T[one.idx_v + 3 : one.idx_v + 6, dofs] = np.hstack([R.T, np.zeros((3, 3))])
+
+    def _turn(
+        self, places: list[int], quaternion: np.ndarray, dofs: slice, theirs: np.ndarray, T: np.ndarray
+    ) -> None:
+        """Angles and rates of the hinges about x, y and z that stand for a ball, R = Rx(a) Ry(b) Rz(c)."""
+        R = quat_matrix(quaternion)
+        angles = (
+            np.arctan2(-R[1, 2], R[2, 2]),
+            np.arcsin(np.clip(R[0, 2], -1, 1)),
+            np.arctan2(-R[0, 1], R[0, 0]),
+        )
+        axes = np.array([[1.0, 0.0, 0.0], [0.0, np.cos(angles[0]), np.sin(angles[0])], R[:, 2]]).T
+        rates = np.linalg.inv(axes)
+        for i, place in enumerate(places):
+            one = self.theirs.joints[place]
+            theirs[one.idx_q : one.idx_q + 2] = np.cos(angles[i]), np.sin(angles[i])
+            T[one.idx_v, dofs] = rates[i]
 
     def _frame(self, body: int) -> np.ndarray:
         """Pose of a link's frame in that of our body (7,)."""

@@ -16,6 +16,7 @@ from newtonsim.importers.building.masses import ROUNDING, note_impossible
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.urdf_names import BALL
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps, principal_moments
 from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
@@ -113,6 +114,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
         raise root.error(f"this is a xacro file; {_RUN_XACRO}")
     _substitute(root, faults)
+    _restore_balls(root)
     meet_misspellings(root, faults)
     materials = Materials(root, resolver, report, faults)
     links: dict[str, Link] = {}
@@ -159,6 +161,23 @@ def _substitute(root: Node, faults: Faults) -> None:
                 faults.meet(fault, f"the default {node.attrib[name].strip()!r} is used")
         if node.children:
             stack += node.children[::-1]
+
+
+def _restore_balls(root: Node) -> None:
+    """Put ball joints that `export_urdf` wrote in the place of the hinges and links that stand for them."""
+    balls = root.findall(BALL)
+    gone = {(tag, name) for ball in balls for tag in ("joint", "link") for name in _replaced(ball, tag)}
+    children = []
+    for node in root.children:
+        if node.tag == BALL:
+            children += node.findall("joint")
+        elif (node.tag, node.attrib.get("name")) not in gone:
+            children.append(node)
+    root.children[:] = children
+
+
+def _replaced(ball: Node, tag: str) -> list[str]:
+    return ball.text_of(f"{tag}s", "").split()
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:

@@ -16,6 +16,7 @@ class ExportReport:
         format: "usd", "mjcf" or "urdf".
         bodies: Name (path of the prim in USD) by body index.
         joints: Names by joint index, in the order of the axes; several where the format splits a joint.
+        hinges: Names of the three hinges by which other readers of URDF know a ball joint, by joint index.
         shapes: Names by shape index; none for shapes that were left out.
         constraints: Names by constraint index, likewise.
         frames: Pose (7,) of the frame in the file in that of the body, by body index, where they differ.
@@ -30,6 +31,7 @@ class ExportReport:
     format: str
     bodies: dict[int, str] = field(default_factory=dict)
     joints: dict[int, list[str]] = field(default_factory=dict)
+    hinges: dict[int, list[str]] = field(default_factory=dict)
     shapes: dict[int, list[str]] = field(default_factory=dict)
     constraints: dict[int, list[str]] = field(default_factory=dict)
     frames: dict[int, tuple[float, ...]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from engines import export_facts, export_readers, import_facts
 
 import newtonsim
 from newtonsim.examples import asset_path
+from newtonsim.importers import parse_urdf
 from newtonsim.scene.enums import JointType
 from newtonsim.testing import random_model
 
@@ -91,13 +92,31 @@ def test_bodies_that_float_below_what_stands_still_are_placed_by_names(tmp_path)
         assert found.items["frames"][0] < 1.0e-5, name
 
 
-def test_what_an_engine_refuses_is_told(tmp_path):
-    """A spherical joint is an extension of URDF, as the writer says."""
+def test_pinocchio_reads_balls_as_hinges_with_the_same_mass_matrix_and_we_read_balls(tmp_path):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    builder.add_joint_ball(-1, builder.add_body(mass=1.0, I_m=np.eye(3), key="bob"), key="socket")
-    found = export_facts.write(builder.finalize("cpu"), "urdf", tmp_path)
-    assert "valid URDF" in found.refused
-    assert any("socket: a spherical joint is an extension of URDF" in text for text in found.remarks)
+    parent = -1
+    for i, place in enumerate([(0.1, -0.2, 0.3, 0.5, 0.5, -0.5, 0.5), (0.0, 0.3, 0.1, 0.6, 0.0, 0.8, 0.0)]):
+        inertia = np.diag([0.1, 0.2, 0.25])
+        body = builder.add_body(mass=1.0, I_m=inertia, com=(0.1, 0.0, 0.2), key=f"bob{i}")
+        child = (0.0, 0.1, 0.0, 0.0, 0.6, 0.0, 0.8)
+        builder.add_joint_ball(parent, body, parent_xform=place, child_xform=child, key=f"ball{i}")
+        parent = body
+    model = builder.finalize("cpu")
+    found = export_facts.write(model, "urdf", tmp_path)
+    assert (found.error, found.refused, found.unplaced) == ("", "", "")
+    assert found.items["M(q)"][0] < 2.0e-5
+    assert found.items["frames"][0] < 1.0e-5
+    assert any("ball0: a ball joint is three hinges to other readers" in text for text in found.remarks)
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_urdf(tmp_path / "out.urdf", again, floating=False, ignore_inertial_definitions=False)
+    moving = [
+        key
+        for key, kind in zip(again.joint_key, again.joint_type, strict=True)
+        if kind == newtonsim.JOINT_BALL
+    ]
+    assert moving == ["ball0", "ball1"]
+    assert again.body_mass[-2:] == pytest.approx([1.0, 1.0])
+    assert len(again.joint_qd) == 6
 
 
 def test_limits_of_mujoco_are_read():

@@ -9,6 +9,7 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
+from newtonsim.importers.files.urdf_names import BALL
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import LINK_MASS_RATIO
@@ -35,9 +36,10 @@ def export_urdf(
 
     The up vector is turned to z. A model that is one robot, fixed at the origin or free, has its root body as
     root link; any other hangs on a link "world". Joints with several axes become chains with links of a
-    millionth of the mass between them. Meshes become OBJ files in a folder beside the file. Drives, rotor
-    inertia and contact materials have no place in URDF; where all joints or shapes share them they are
-    arguments of `parse_urdf`, in `read_with` of the report.
+    millionth of the mass between them, and so do ball joints, which `parse_urdf` makes of them again. Meshes
+    become OBJ files in a folder beside the file. Drives, rotor inertia and contact materials have no place in
+    URDF; where all joints or shapes share them they are arguments of `parse_urdf`, in `read_with` of the
+    report.
 
     Example:
         >>> import os, tempfile
@@ -152,9 +154,13 @@ class _UrdfWriter:
 
     # -- joints ----------------------------------------------------------------------------------------------
 
-    def _joint(self, key: str, kind: str, parent: str, child: str) -> ElementTree.Element:
+    def _joint(
+        self, key: str, kind: str, parent: str, child: str, place: ElementTree.Element | None = None
+    ) -> ElementTree.Element:
+        """Write a joint at a place of the document, by default among those that all readers see."""
         name = self.joint_names.unique(key)
-        own = self.elements[name] = element(self.root, "joint", name=name, type=kind)
+        place = self.root if place is None else place
+        own = self.elements[name] = element(place, "joint", name=name, type=kind)
         element(own, "parent", link=parent)
         element(own, "child", link=child)
         return own
@@ -171,7 +177,10 @@ class _UrdfWriter:
             self._write_chain(number_, joint, ends, origin)
             return
         kind = self._kind(joint)
-        own = self._joint(joint.key, kind, *ends)
+        place = self.root
+        if kind == "spherical":
+            place = self._write_hinges(joint, ends, origin)
+        own = self._joint(joint.key, kind, *ends, place)
         write_origin(own, origin)
         self.report.joints[joint.index] = [own.attrib["name"]]
         if kind != "fixed" and (joint.damping.any() or joint.friction.any()):
@@ -192,7 +201,9 @@ class _UrdfWriter:
         if joint.is_rigid:
             return "fixed"
         if joint.kind == JointType.BALL:
-            message = "a spherical joint is an extension of URDF, which most readers refuse"
+            message = (
+                "a ball joint is three hinges to other readers, which are stuck where the second is at 90°"
+            )
             self.report.approximated(joint.key, message)
             if np.isfinite([*joint.twist, joint.swing]).any():
                 self.report.unsupported(joint.key, "limits of swing and twist are left out")
@@ -227,6 +238,25 @@ class _UrdfWriter:
             self.axes[number_, i] = names[-1], axis
             above = below
         self.report.joints[joint.index] = names
+
+    def _write_hinges(self, joint: JointRecord, ends: tuple[str, str], origin: Pose) -> ElementTree.Element:
+        """Hinges about x, y and z in the place of a ball joint, and the element that holds the latter."""
+        ball = element(self.root, BALL)
+        links = [self._write_link(joint, i) for i in range(2)]
+        above, names = ends[0], []
+        for i, below in enumerate((*links, ends[1])):
+            own = self._joint(f"{joint.key}_{i}", "continuous", above, below)
+            write_origin(own, origin if i == 0 else Pose.identity())
+            element(own, "axis", xyz=numbers(np.eye(3)[i]))
+            if joint.damping[i] or joint.friction[i]:
+                passive = {"damping": joint.damping[i], "friction": joint.friction[i]}
+                element(own, "dynamics", {name: number(value) for name, value in passive.items()})
+            names.append(own.attrib["name"])
+            above = below
+        ball.set("joints", " ".join(names))
+        ball.set("links", " ".join(links))
+        self.report.hinges[joint.index] = names
+        return ball
 
     def _write_link(self, joint: JointRecord, place: int) -> str:
         name = self.link_names.unique(f"{self.names[joint.child]}__{place}")
