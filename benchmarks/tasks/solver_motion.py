@@ -133,7 +133,8 @@ def reason(row: MotionRow) -> str:
         return f"{WEIGHS}{remark.split(WEIGHS)[1]}"
     nearby, rounded = (_number(text, remark) for text in ("if it starts", SINGLE))
     if nearby is not None and error <= 3.0 * nearby:
-        return f"chaotic: MuJoCo is {nearby:.1e} m from itself if it starts 1e-6 beside"
+        beside = re.search(r"if it starts (\S+) away", remark)
+        return f"chaotic: MuJoCo is {nearby:.1e} m from itself if it starts {beside[1]} beside"
     if rounded is not None and error <= 3.0 * rounded:
         return f"single precision: MuJoCo is {rounded:.1e} m from itself {SINGLE}"
     return f"not explained; {remark}"

@@ -18,6 +18,7 @@ from newtonsim.importers.geometry.meshes import (
     read_png_heights,
     upside_down,
 )
+from newtonsim.importers.geometry.mujoco_meshes import mujoco_mesh
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.records import HeightAsset, Material, MeshAsset
 
@@ -30,7 +31,7 @@ class Assets:
         self.resolver = FileResolver(document.folder)
         self.library = MeshLibrary()
         self.nodes: dict[str, dict[str, Node]] = {"mesh": {}, "hfield": {}, "material": {}, "texture": {}}
-        self.loaded: dict[tuple[str, str], MeshAsset | HeightAsset | Material] = {}
+        self.loaded: dict[tuple[str, str], MeshAsset | HeightAsset | Material | None] = {}
         for section in document.sections("asset"):
             for node in section.children:
                 self._register(node)
@@ -51,17 +52,14 @@ class Assets:
         else:
             self.report.ignored(node)
 
-    def mesh(self, name: str, user: Node) -> MeshAsset:
-        """Return a mesh, loading it on first use."""
+    def mesh(self, name: str, user: Node) -> MeshAsset | None:
+        """Return a mesh, loading it on first use; None for one of MuJoCo's making that cannot be had."""
         return self._get("mesh", name, user, self._load_mesh)
 
-    def maker_of_mesh(self, name: str, user: Node) -> str | None:
-        """What of MuJoCo makes a mesh that is neither in a file nor written out, None for other meshes."""
-        node = self._node("mesh", name, user)
-        if node.find("plugin") is not None:
-            return "a plugin"
-        builtin = node.text_of("builtin", "none")
-        return None if builtin == "none" else f"builtin={builtin!r}"
+    def maker_of_missing_mesh(self, name: str, user: Node) -> str | None:
+        """What of MuJoCo makes a mesh that cannot be had from it, None for all other meshes."""
+        maker = _maker(self._node("mesh", name, user))
+        return maker if maker is not None and self.mesh(name, user) is None else None
 
     def heights(self, name: str, user: Node) -> HeightAsset:
         """Return a height field, loading it on first use."""
@@ -91,7 +89,12 @@ class Assets:
 
     # -- meshes ----------------------------------------------------------------------------------------------
 
-    def _load_mesh(self, name: str, node: Node) -> MeshAsset:
+    def _load_mesh(self, name: str, node: Node) -> MeshAsset | None:
+        legacy = "exact" if self.document.compiler.exact_mesh_inertia else "legacy"
+        inertia = node.keyword("inertia", ("legacy", "exact", "convex", "shell"), legacy)
+        if _maker(node) is not None:
+            made = mujoco_mesh(node, self.document.sections("extension"))
+            return None if made is None else MeshAsset(name, node, made[0], inertia, made[1])
         if "file" in node.attrib:
             path = self._path(node, self.document.compiler.mesh_dir)
             surface = self.library.load(path, node, np.ones(3))
@@ -101,8 +104,6 @@ class Assets:
         vertices = surface.vertices - node.floats("refpos", 3, (0.0, 0.0, 0.0))
         vertices = quat_rotate(quat_conjugate(reference), vertices)
         surface = replace(surface, vertices=vertices).scaled(node.floats("scale", 3, (1.0, 1.0, 1.0)))
-        legacy = "exact" if self.document.compiler.exact_mesh_inertia else "legacy"
-        inertia = node.keyword("inertia", ("legacy", "exact", "convex", "shell"), legacy)
         return MeshAsset(name, node, surface, inertia)
 
     def _inline_mesh(self, node: Node) -> Surface:
@@ -162,6 +163,14 @@ class Assets:
         if texture is not None and "file" in texture.attrib:
             path = str(self._path(texture, self.document.compiler.texture_dir))
         return Material(tuple(rgba.tolist()) if rgba is not None else None, path)
+
+
+def _maker(node: Node) -> str | None:
+    """What of MuJoCo makes a mesh that is neither in a file nor written out, None for other meshes."""
+    if node.find("plugin") is not None:
+        return "a plugin"
+    builtin = node.text_of("builtin", "none")
+    return None if builtin == "none" else f"builtin={builtin!r}"
 
 
 def _inline_uvs(node: Node, vertices: np.ndarray, faces: np.ndarray) -> np.ndarray | None:

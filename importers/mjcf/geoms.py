@@ -53,9 +53,12 @@ def parse_geom(
         return None
     mesh = None
     if kind in ("mesh", "sdf") or "mesh" in node.attrib:
-        maker = assets.maker_of_mesh(node.required("mesh"), node)
+        maker = assets.maker_of_missing_mesh(node.required("mesh"), node)
         if maker is not None:
-            report.unsupported(node, f"a geom whose mesh is made by {maker} is left out")
+            remark = (
+                f"a geom whose mesh is made by {maker} is left out; the package mujoco would have to make it"
+            )
+            report.unsupported(node, remark)
             return None
         mesh = assets.mesh(node.required("mesh"), node)
     if kind == "sdf":
@@ -261,7 +264,9 @@ def _shape_mass(geom: Geom, density: float) -> MassProps:
 
 def mesh_mass(mesh: MeshAsset, density: float, node: Node) -> MassProps:
     """Mass properties of a mesh by the rule that the asset names."""
-    if mesh.inertia == "legacy":
+    if mesh.matter is not None:
+        props = mesh.matter.times(density)
+    elif mesh.inertia == "legacy":
         props = massprops.mesh_unsigned(mesh.vertices, mesh.faces, density)
     elif mesh.inertia == "convex":
         props = massprops.mesh(*convex_hull(mesh.vertices, node), density)

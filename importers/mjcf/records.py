@@ -36,12 +36,16 @@ class SolverParameters:
 
 @dataclass(slots=True, eq=False)
 class MeshAsset:
-    """Triangles in the frame that geoms place, and how their mass is computed."""
+    """Triangles in the frame that geoms place, and how their mass is computed.
+
+    `matter` is what MuJoCo takes of a mesh that it makes, at a density of 1 kg/m³.
+    """
 
     name: str
     node: Node
     surface: Surface
     inertia: str = "legacy"
+    matter: MassProps | None = None
 
     @property
     def vertices(self) -> np.ndarray:

@@ -34,6 +34,8 @@ CONTROL = 0.1
 NEARBY = 1.0e-6
 """How far away [m or rad] MuJoCo is started once more, to see how much that matters."""
 
+ROUNDING = 2.0**-24
+"""Rounding in single precision, relative: where bodies go far, MuJoCo starts no less than that away."""
 
 FINER = 4
 """How much shorter steps are that tell what comes of the length of steps."""
@@ -59,7 +61,8 @@ class Apart:
         distance: Largest distance of the origins or the centres of mass of a body [m].
         body: Which one.
         time: When [s].
-        nearby: How far MuJoCo is from itself [m] when it starts `NEARBY` beside.
+        nearby: How far MuJoCo is from itself [m] when it starts `beside` away.
+        beside: How far that is [m or rad]: `NEARBY`, or what single precision rounds the places by.
         finer: The largest distance [m] with steps of a quarter of the length; None where it is not wanted.
         own: How far MuJoCo moves [m] when its steps are shortened so; None likewise.
         harder: What gives way in MuJoCo and is rigid here.
@@ -72,6 +75,7 @@ class Apart:
     body: str
     time: float
     nearby: float
+    beside: float
     finer: float | None = None
     own: float | None = None
     harder: tuple[str, ...] = ()
@@ -81,10 +85,10 @@ class Apart:
     @property
     def remark(self) -> str:
         """What explains the difference."""
-        parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} away"]
+        parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {self.beside:.2g} away"]
         if self.lost is not None:
             parts = [f"{DIVERGES} after {self.lost:.2g} s, {self.distance:.1e} m until then"]
-            parts.append(f"{self.nearby:.1e} m from itself if it starts {NEARBY:g} away")
+            parts.append(f"{self.nearby:.1e} m from itself if it starts {self.beside:.2g} away")
         if self.rounded is not None:
             parts.append(f"{self.rounded:.1e} m from itself {SINGLE}")
         if self.finer is not None and self.own is not None:
@@ -107,15 +111,16 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
     """
     model = oracle.model
     ctrl = _controls(oracle, np.random.default_rng(seed))
-    shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
     dt = float(model.opt.timestep)
     every = max(1, round(seconds / dt / SAMPLES))
     discrete = int(oracle.mujoco.mjtIntegrator.mjINT_DISCRETE)
     with _converging(oracle):
         theirs, lost = _move_theirs(oracle, ctrl, dt, every, discrete)
+        beside = _beside(theirs[:lost])
+        shift = beside * np.random.default_rng(seed).standard_normal(model.nv)
         nearby = _move_theirs(oracle, ctrl, dt, every, discrete, shift)[0]
     ours = _move_ours(reading, oracle, ctrl, dt, every)
-    apart = _apart(oracle, ours, theirs, nearby, lost, every * dt)
+    apart = _apart(oracle, ours, theirs, nearby, beside, lost, every * dt)
     if apart.distance <= tolerance or lost is not None:
         return apart
     fine, often = dt / FINER, FINER * every
@@ -143,13 +148,14 @@ def compare_mujoco_solver(
     """
     model = oracle.model
     ctrl = _controls(oracle, np.random.default_rng(seed))
-    shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
     dt, integrator = float(model.opt.timestep), int(model.opt.integrator)
     every = max(1, round(seconds / dt / SAMPLES))
     theirs, lost = _move_theirs(oracle, ctrl, dt, every, integrator)
+    beside = _beside(theirs[:lost])
+    shift = beside * np.random.default_rng(seed).standard_normal(model.nv)
     nearby = _move_theirs(oracle, ctrl, dt, every, integrator, shift)[0]
     ours = _follow(reading, oracle, _mujoco_solver, ctrl, dt, every)
-    apart = _apart(oracle, ours, theirs, nearby, lost, every * dt)
+    apart = _apart(oracle, ours, theirs, nearby, beside, lost, every * dt)
     if apart.distance <= tolerance:
         return apart
     rounded = _move_theirs(oracle, ctrl, float(np.float32(dt)), every, integrator)[0]
@@ -161,6 +167,7 @@ def _apart(
     ours: np.ndarray,
     theirs: np.ndarray,
     nearby: np.ndarray,
+    beside: float,
     lost: int | None,
     interval: float,
 ) -> Apart:
@@ -174,8 +181,14 @@ def _apart(
         oracle.bodies[int(body) % (oracle.model.nbody - 1) + 1],
         (int(sample) + 1) * interval,
         float(_distances(nearby, theirs).max()),
+        beside,
         lost=None if lost is None else (lost + 1) * interval,
     )
+
+
+def _beside(places: np.ndarray) -> float:
+    """How far away [m or rad] MuJoCo starts once more, for a motion through these places."""
+    return max(NEARBY, ROUNDING * float(np.abs(places).max(initial=0.0, where=np.isfinite(places))))
 
 
 def harder(oracle: MujocoOracle) -> tuple[str, ...]:

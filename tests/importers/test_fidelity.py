@@ -100,9 +100,17 @@ def test_urdf_files_are_those_that_pinocchio_and_pybullet_read(name):
         check(import_facts.differences(ours, theirs), expected.get(name))
 
 
-def test_shapes_that_are_left_out_are_told_with_their_mass():
-    """The nut's mesh is made by a plugin."""
-    path = Path(mujoco_warp.__file__).parent / "test_data" / "collision_sdf" / "nutbolt.xml"
+def test_shapes_that_are_left_out_are_told_with_their_mass(tmp_path):
+    """A torus of 2 km is larger than what a plugin is asked for."""
+    path = tmp_path / "torus.xml"
+    path.write_text(
+        """<mujoco><extension>
+        <plugin plugin="mujoco.sdf.torus"><instance name="ring">
+        <config key="radius1" value="2000"/><config key="radius2" value="100"/></instance></plugin>
+        </extension><asset><mesh name="ring"><plugin instance="ring"/></mesh></asset>
+        <worldbody><body><freejoint/><geom type="sdf" mesh="ring" density="1e-9">
+        <plugin instance="ring"/></geom></body></worldbody></mujoco>"""
+    )
     weight = mujoco.MjModel.from_xml_path(str(path)).body_mass.sum()
     remark = compare_mujoco_solver(path, seconds=0.02).remark
     assert f"of {weight:.6g} kg: a geom whose mesh is made by a plugin is left out" in remark

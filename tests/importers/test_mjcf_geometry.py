@@ -1,5 +1,7 @@
 """Geometry rules of MJCF on small texts: what MuJoCo compiles is what we import."""
 
+import sys
+
 import mujoco
 import numpy as np
 import pytest
@@ -202,16 +204,52 @@ def test_distance_fields_are_surfaces(twin):
     assert pair.builder.shape_geo_type[pair.builder.shape_key.index("g")] == GeoType.MESH
 
 
+TORUS = """<extension><plugin plugin="mujoco.sdf.torus"><instance name="ring">
+<config key="radius1" value="{}"/><config key="radius2" value="0.1"/></instance></plugin></extension>"""
+
+MADE = {
+    "a wedge": ("", '<mesh name="l" builtin="wedge" params="5 5 45 45 0" scale="1 2 1"/>', "mesh"),
+    "a torus": (TORUS.format(0.3), '<mesh name="l"><plugin instance="ring"/></mesh>', "sdf"),
+}
+"""Meshes that MuJoCo makes: the extension and the asset of each, and the type of geoms with it."""
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_meshes_that_mujoco_makes_are_taken_from_it(twin, name):
+    extension, mesh, kind = MADE[name]
+    body = MESH_BODY.format(kind=kind, more="")
+    if extension:
+        body = body.replace("/></body>", '><plugin instance="ring"/></geom></body>')
+    pair = twin(scene(body, f"{extension}<asset>{mesh}</asset>"))
+    pair.check_masses()
+    assert pair.builder.shape_geo_type[pair.builder.shape_key.index("g")] == GeoType.MESH
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_meshes_that_only_mujoco_makes_are_named(z_up, name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    extension, mesh, _ = MADE[name]
+    text = scene(MESH_BODY.format(kind="mesh", more=""), f"{extension}<asset>{mesh}</asset>")
+    with pytest.warns(UnsupportedElementWarning, match="is left out; the package mujoco would have to"):
+        parse_mjcf(text, z_up)
+    assert (z_up.body_count, z_up.shape_count) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        ('<mesh name="l" builtin="wedge" params="5 5 45 45 0"/>', "is made by .*'wedge' is left out"),
-        ('<mesh name="l"><plugin instance="gear"/></mesh>', "is made by a plugin is left out"),
+        (
+            '<asset><mesh name="l" builtin="none of MuJoCo"/></asset>',
+            "is made by .*'none of MuJoCo' is left out",
+        ),
+        ('<asset><mesh name="l"><plugin instance="gear"/></mesh></asset>', "is made by a plugin is left out"),
+        (f"{TORUS.format(2000)}<asset>{MADE['a torus'][1]}</asset>", "is made by a plugin is left out"),
     ],
+    ids=("unknown kind", "no such instance", "too large a number"),
 )
-def test_meshes_that_mujoco_makes_are_named(z_up, head, words):
+def test_meshes_that_mujoco_does_not_make_are_named(z_up, head, words):
     with pytest.warns(UnsupportedElementWarning, match=words):
-        parse_mjcf(scene(MESH_BODY.format(kind="mesh", more=""), f"<asset>{head}</asset>"), z_up)
+        parse_mjcf(scene(MESH_BODY.format(kind="mesh", more=""), head), z_up)
     assert (z_up.body_count, z_up.shape_count) == (1, 0)
 
 
