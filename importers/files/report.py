@@ -53,6 +53,7 @@ class ReportEntry:
         refused: Whether an import with `strict=True` refuses the file for it; it does so for all that is
             "unsupported".
         partly: Whether the rest of the element is modelled, with what is inside it.
+        by_solver: Whether solvers that lack it warn of it, so that the import does not.
     """
 
     kind: str
@@ -62,6 +63,7 @@ class ReportEntry:
     line: int | None = None
     refused: bool = False
     partly: bool = False
+    by_solver: bool = False
 
     def __str__(self) -> str:
         where = place_in_file(self.path, self.line)
@@ -135,7 +137,12 @@ class ImportReport:
             self.mujoco.setdefault(element, {})[index] = arguments
 
     def unsupported(
-        self, node: Told, message: str = "is not modelled", partly: bool = False, unless: str = ""
+        self,
+        node: Told,
+        message: str = "is not modelled",
+        partly: bool = False,
+        unless: str = "",
+        by_solver: bool = False,
     ) -> None:
         """Record physics that the file requires and the model does not have.
 
@@ -144,9 +151,11 @@ class ImportReport:
             message: What is not modelled.
             partly: Whether that is one attribute of an element that contains others, which are modelled.
             unless: The further call that adds it, which makes the remark "deferred"; "" if there is none.
+            by_solver: Whether solvers that lack it warn of it, so that the import does not.
         """
         kind, more = ("deferred", f", unless {unless}") if unless else ("unsupported", "")
-        self.add(kind, node, message + more).partly = partly
+        entry = self.add(kind, node, message + more)
+        entry.partly, entry.by_solver = partly, by_solver
 
     def mended(self, fault: ImportFileError, assumed: str) -> None:
         """Record a fault of the file, and what was assumed instead."""
@@ -225,7 +234,7 @@ class ImportReport:
         """Raise (strict) or warn once of everything that is unsupported, and once of what was repaired.
 
         A strict import refuses what is impossible as well. What a further call adds is never refused, but
-        always named, since nothing tells whether that call follows.
+        always named, since nothing tells whether that call follows, unless solvers do.
         """
         faults = self.of_kind("mended")
         if faults:
@@ -238,7 +247,9 @@ class ImportReport:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise ImportFileError(f"{what}{first.message}{more}", first.path, first.line, first.element)
         kinds = {"read but not modelled": "unsupported", _NEEDS_A_CALL: "deferred"}
-        found = {what: entries for what, kind in kinds.items() if (entries := self.of_kind(kind))}
+        told = [entry for entry in self.entries if not entry.by_solver]
+        found = {what: [entry for entry in told if entry.kind == kind] for what, kind in kinds.items()}
+        found = {what: entries for what, entries in found.items() if entries}
         if found:
             text = listed([self._warning_text(entries, what) for what, entries in found.items()])
             warnings.warn(f"{self._place}:{text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)

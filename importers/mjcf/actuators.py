@@ -157,7 +157,8 @@ def _keep_whole(
     if law is None:
         return False
     kind = ActuatorTarget.SITE if target is not None else ActuatorTarget.JOINT
-    report.unsupported(node, what, unless=UNLESS_MUJOCO if law.lacks(kind) else UNLESS)
+    unless = UNLESS_MUJOCO if law.lacks(kind) else UNLESS
+    report.unsupported(node, what, unless=unless, by_solver=True)
     scene.whole_actuators.append((node, law))
     return True
 

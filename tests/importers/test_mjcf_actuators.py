@@ -10,6 +10,7 @@ import pytest
 import newtonsim
 from newtonsim.importers import parse_mjcf
 from newtonsim.scene.enums import JointMode
+from newtonsim.solvers import SemiImplicitSolver
 
 TEXT = """<mujoco><compiler angle="radian"/>{defaults}<worldbody>
   <body name="a"><joint name="j" axis="0 1 0" ref=".3" range="-1 2"/><geom size=".1"/><site name="x"/>
@@ -105,21 +106,38 @@ def test_joint_force_range_limits_the_drive(twin):
 @pytest.mark.parametrize(
     ("actuator", "words"),
     [
-        ('<muscle joint="j"/>', "muscle"),
         ('<cylinder joint="j"/>', "cylinder"),
         ('<damper joint="j" ctrlrange="0 1"/>', "damper"),
         ('<intvelocity joint="j" actrange="-1 1"/>', "intvelocity"),
         ('<general joint="j" dyntype="filter" dynprm=".1"/>', "activation dynamics"),
-        ('<motor site="x"/>', "site"),
-        ('<general joint="j" biastype="affine" biasprm="0 5 0"/>', "push away"),
     ],
 )
 def test_what_has_no_drive_is_named_in_one_warning(z_up, actuator, words):
     with pytest.warns(newtonsim.UnsupportedElementWarning, match=words) as caught:
-        parse_mjcf(TEXT.format(defaults="", actuators=actuator + actuator), z_up)
+        parse_mjcf(TEXT.format(defaults="", actuators=actuator), newtonsim.ModelBuilder())
     assert len(caught) == 1
     with pytest.warns(newtonsim.UnsupportedElementWarning, match=f"further call.*{words}.*unless"):
         parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("actuator", "words"),
+    [
+        ('<muscle joint="j"/>', "muscle"),
+        ('<motor site="x"/>', "site"),
+        ('<intvelocity joint="j" actrange="-1 1"/>' * 2, "one of several"),
+    ],
+)
+def test_what_solvers_have_is_no_warning_of_the_import(z_up, actuator, words):
+    """Solvers that lack it warn of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up, strict=True)
+    assert all(words in remark.message for remark in report.of_kind("deferred"))
+    assert len(report.of_kind("deferred")) == z_up.actuator_count
+    model = z_up.finalize("cpu")
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="SemiImplicitSolver ignores . actuators"):
+        SemiImplicitSolver(model)
 
 
 UNKNOWN = [
