@@ -519,8 +519,10 @@ def _input_range(actuator: Actuator) -> tuple[float, float] | None:
 def _efforts(actuator: Actuator) -> tuple[float, float]:
     """Least and largest effort of one actuator; of a tendon's, the larger number counts both ways."""
     limit = _effort(actuator)
-    low, high = actuator.force_range or (-limit, limit)
-    if actuator.on_tendon or not low <= 0.0 <= high:
+    if actuator.force_range is None or actuator.on_tendon:
+        return -limit, limit
+    low, high = actuator.force_range
+    if not low <= 0.0 <= high:
         return -limit, limit
     low, high = sorted((actuator.gear * low, actuator.gear * high))
     return max(low, -limit), min(high, limit)

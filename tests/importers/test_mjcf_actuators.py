@@ -140,6 +140,17 @@ def test_what_solvers_have_is_no_warning_of_the_import(z_up, actuator, words):
         SemiImplicitSolver(model)
 
 
+@pytest.mark.parametrize("gear", [0.1, -0.1, 10.0])
+def test_the_effort_of_a_motor_is_what_mujoco_makes_of_the_largest_input(gear, z_up):
+    text = TEXT.format(defaults="", actuators=f'<motor joint="j" gear="{gear}" ctrlrange="-2 2"/>')
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    data.ctrl[:] = 5.0
+    mujoco.mj_forward(model, data)
+    report = parse_mjcf(text, z_up)
+    assert z_up.joint_effort_limit[report.actuators[0]["axis"]] == abs(data.actuator_force[0] * gear)
+
+
 UNKNOWN = [
     '<general joint="j" dyntype="user"/>',
     '<general joint="j" gaintype="user"/>',
