@@ -38,7 +38,7 @@ class _ObjReader:
         self.points: list[str] = []
         self.uvs: list[str] = []
         self.faces: list[str] = []
-        self.pending: list[tuple[np.ndarray, Material | None, int]] = []
+        self.pending: list[tuple[np.ndarray, slice, Material | None, int]] = []
 
     def read(self, text: str) -> list[MeshPart]:
         for raw in text.splitlines():
@@ -73,15 +73,22 @@ class _ObjReader:
     def _close(self) -> None:
         """Turn the faces that have gathered into corners of triangles."""
         if self.faces:
-            self.pending.append((_corners(self.faces), self.material, self.group))
+            self.pending.append((*_corners(self.faces), self.material, self.group))
             self.faces = []
 
     def _part(
-        self, points: np.ndarray, uvs: np.ndarray, corners: np.ndarray, material: Material | None, group: int
+        self,
+        points: np.ndarray,
+        uvs: np.ndarray,
+        corners: np.ndarray,
+        quads: slice,
+        material: Material | None,
+        group: int,
     ) -> MeshPart:
         """One part from the (point, uv) pairs of its corners (n, 2), with each pair once."""
         if corners[:, 0].min() < 0 or corners[:, 0].max() >= len(points):
             raise ImportFileError("a face refers to a vertex that does not exist", self.path)
+        _split_along_shorter_diagonals(corners, points, quads)
         has_uvs = len(uvs) > 0 and corners[:, 1].min() >= 0 and corners[:, 1].max() < len(uvs)
         keys = corners[:, 0] * (len(uvs) + 1) + (corners[:, 1] if has_uvs else 0)
         unique, inverse = np.unique(keys, return_inverse=True)
@@ -111,8 +118,11 @@ def _columns(lines: list[str], count: int) -> np.ndarray:
     return np.array([[float(word) for word in line.split()[:count]] for line in lines])
 
 
-def _corners(lines: list[str]) -> np.ndarray:
-    """Corners of the triangles that polygons fall into, as places of point and uv (n, 2), -1 for none."""
+def _corners(lines: list[str]) -> tuple[np.ndarray, slice]:
+    """Corners of the triangles that polygons fall into, as places of point and uv (n, 2), -1 for none.
+
+    The second result tells which of them are of quadrilaterals: first all halves a, b, c, then all a, c, d.
+    """
     sizes = np.array([len(line.split()) for line in lines])
     count = int(np.maximum(sizes - 2, 0).sum())
     if count > limits.triangles:
@@ -131,7 +141,22 @@ def _corners(lines: list[str]) -> np.ndarray:
     triangles = [_fans(starts[sizes == size], int(size)) for size in np.unique(sizes) if size > 2]
     if not triangles:
         raise ValueError("a face has fewer than three corners")
-    return places[np.concatenate(triangles).reshape(-1)]
+    first = 3 * int((sizes == 3).sum())
+    quads = slice(first, first + 6 * int((sizes == 4).sum()))
+    return places[np.concatenate(triangles).reshape(-1)], quads
+
+
+def _split_along_shorter_diagonals(corners: np.ndarray, points: np.ndarray, quads: slice) -> None:
+    """Turn the halves of quadrilaterals (in `corners`, in place) to their shorter diagonals, as MuJoCo does.
+
+    It matters where the four corners lie in no plane.
+    """
+    halves = corners[quads].reshape(2, -1, 3, corners.shape[1])
+    a, b, c, d = halves[0, :, 0], halves[0, :, 1], halves[0, :, 2], halves[1, :, 2]
+    at = [points[one[:, 0]] for one in (a, b, c, d)]
+    turned = ((at[1] - at[3]) ** 2).sum(axis=1) < ((at[0] - at[2]) ** 2).sum(axis=1)
+    others = np.array([[a, b, d], [b, c, d]]).transpose(0, 2, 1, 3)
+    halves[:, turned] = others[:, turned]
 
 
 def _fans(first: np.ndarray, size: int) -> np.ndarray:

@@ -204,6 +204,18 @@ def test_distance_fields_are_surfaces(twin):
     assert pair.builder.shape_geo_type[pair.builder.shape_key.index("g")] == GeoType.MESH
 
 
+@pytest.mark.parametrize("rule", ["legacy", "exact", "shell"])
+def test_quadrilaterals_that_are_not_flat_fall_apart_as_in_mujoco(twin, rule, tmp_path):
+    """A box of which two opposite corners are pulled out, so that its sides are not flat."""
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], float)
+    corners[0], corners[7] = (-0.5, -0.4, -0.3), (1.4, 1.6, 1.5)
+    sides = [(1, 2, 4, 3), (5, 7, 8, 6), (1, 5, 6, 2), (3, 4, 8, 7), (1, 3, 7, 5), (2, 6, 8, 4)]
+    lines = ["v {} {} {}".format(*one) for one in corners] + ["f {} {} {} {}".format(*one) for one in sides]
+    (tmp_path / "box.obj").write_text("\n".join(lines))
+    mesh = f'<asset><mesh name="l" file="{tmp_path}/box.obj" inertia="{rule}"/></asset>'
+    twin(scene(MESH_BODY.format(kind="mesh", more=""), mesh)).check_masses()
+
+
 TORUS = """<extension><plugin plugin="mujoco.sdf.torus"><instance name="ring">
 <config key="radius1" value="{}"/><config key="radius2" value="0.1"/></instance></plugin></extension>"""
 
