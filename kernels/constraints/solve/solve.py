@@ -298,7 +298,11 @@ def solve_by_newton(
         elif shift.stiffened > 0:
             factorized = False
         if rounds < ROUNDS and leaps:
-            report.thorough = LEAPS + int(take_leap(team, views, k, length))
+            if report.thorough == LEAPT and report.passed > before:
+                # rows have met or left bounds: directions begin anew
+                report.thorough = LEAPS
+            else:
+                report.thorough = LEAPS + int(take_leap(team, views, k, length))
     report.factorized = int(factorized)
     count_passed(report)
 
