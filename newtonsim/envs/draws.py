@@ -321,7 +321,9 @@ def _check_reach(spec: FieldSpec, draw: Draw, field: Field, nominal: np.ndarray)
     if spec.key == "inertia":
         wrong = np.broadcast_to(np.asarray(draw.reach()[0]) <= 0.0, nominal.shape)
     else:
-        floor = (low <= spec.least) & (nominal != 0.0) if spec.positive else low < spec.least
+        floor = low < spec.least
+        if spec.positive or spec.stays_positive:
+            floor = (low <= spec.least) & (nominal != 0.0)
         wrong = floor | (high > spec.most)
     if wrong.any():
         at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)

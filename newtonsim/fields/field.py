@@ -178,6 +178,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         index = self._index[rows]
         self.owner.check_change(self, index, words)
         self._check_limits(words, rows, mask)
+        self._check_sizes(words, rows)
         write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
         self.owner.follow_change(self.spec, self._worlds[rows], mask)
 
@@ -355,6 +356,21 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
                 f"{self.spec.name} of {self.names[at[1]]!r}: the lower limit would be {lower[at]:g}, above "
                 f"the upper one, {upper[at]:g}; if both change, write the one that makes room first"
             )
+
+    def _check_sizes(self, words: wp.array, rows: np.ndarray) -> None:
+        """Refuse zeros where a value must remain positive, such as the radius of a sphere.
+
+        Args:
+            words: The values to write, as words.
+            rows: Rows that are written.
+        """
+        if not self.spec.stays_positive:
+            return
+        given = words.numpy().view(np.float32).reshape(len(rows), -1)
+        wrong = (given == 0.0) & (self.numpy()[rows].reshape(given.shape) != 0.0)
+        if wrong.any():
+            name = self.names[int(np.argmax(wrong.any(axis=0))) // self._width]
+            raise NewtonsimError(f"{self.spec.name} of {name!r}: expected {self.spec.allowed()}, got 0")
 
     def _check_entries(self, values: Any) -> None:
         """Refuse a single number for matrices, poses, and non-zero gravity."""

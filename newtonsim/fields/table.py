@@ -27,6 +27,7 @@ class FieldSpec:
         least: Smallest valid value.
         most: Largest valid value.
         positive: Whether values must be greater than `least`.
+        stays_positive: Whether positive values must remain so, and zeros stand for what has no value.
         initial: Array of the model with the initial values of a state or an input, "" if there is none.
     """
 
@@ -37,6 +38,7 @@ class FieldSpec:
     least: float = -math.inf
     most: float = math.inf
     positive: bool = False
+    stays_positive: bool = False
     initial: str = ""
 
     @property
@@ -58,10 +60,11 @@ class FieldSpec:
         """Describe the valid values."""
         if self.key == "inertia":
             return "symmetric matrices with positive moments"
-        least = "positive numbers" if self.positive else f"numbers from {self.least:g}"
+        positive = self.positive or self.stays_positive
+        least = "positive numbers" if positive else f"numbers from {self.least:g}"
         if self.most < math.inf:
             return f"{least} to {self.most:g}"
-        return least if self.positive or self.least > -math.inf else "finite numbers"
+        return least if positive or self.least > -math.inf else "finite numbers"
 
 
 def _of(group: str, prefix: str, per: str, *keys: str, least: float = -math.inf) -> list[FieldSpec]:
@@ -101,7 +104,7 @@ _SHAPES = [
     FieldSpec("shapes.restitution", "model", "shape_materials.restitution", "shape", 0.0, 1.0),
     *_of("shapes", "shape_materials.", "shape", "ke", "kd", "kf", "ka", least=0.0),
     *_of("shapes", "shape_", "shape", "mu_torsion", "mu_rolling", least=0.0),
-    FieldSpec("shapes.scale", "model", "shape_geo.scale", "shape", 0.0),
+    FieldSpec("shapes.scale", "model", "shape_geo.scale", "shape", 0.0, stays_positive=True),
     *_of("shapes", "shape_", "shape", "transform"),
 ]
 _CONSTRAINTS = [

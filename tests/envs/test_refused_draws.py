@@ -58,6 +58,22 @@ def test_what_replaces_infinite_numbers_is_checked():
         FieldDraws(crossing, model, 0.02)
 
 
+def test_sizes_stay_positive():
+    """A sphere has one size; the two zeros beside it are none."""
+    world = ModelBuilder()
+    world.add_shape_sphere(world.add_body(), radius=0.1, key="ball")
+    scene = ModelBuilder()
+    scene.replicate(world, 2)
+    shapes = View(scene.finalize("cpu"), "ball").shapes
+    with pytest.raises(NewtonsimError, match=r"shapes\.scale of 'ball': expected positive numbers, got 0"):
+        shapes.scale.write(0.0, worlds=[1])
+    shapes.scale.write((0.2, 0.0, 0.0), worlds=[1])
+    np.testing.assert_allclose(shapes.scale[:, 0], [[0.1, 0.0, 0.0], [0.2, 0.0, 0.0]])
+    with pytest.raises(NewtonsimError, match=r"'ball' could become 0 to 0\.1, expected positive numbers"):
+        FieldDraws({"shapes.scale": [Draw((0.0, 1.0))]}, scene.finalize("cpu"), 0.02)
+    FieldDraws({"shapes.scale": [Draw((0.5, 1.0))]}, scene.finalize("cpu"), 0.02)
+
+
 @pytest.mark.parametrize(
     ("factor", "field"),
     [
