@@ -6,7 +6,6 @@ play pendulum.onnx`` shows (``newtonsim[learn]``).
 """
 
 import argparse
-from collections.abc import Callable
 
 import torch
 from stable_baselines3 import SAC
@@ -17,18 +16,6 @@ from newtonsim.adapters.stable_baselines3_env import Sb3Env
 
 NAME = "InvertedDoublePendulum"
 """Its return is at most 9360: an episode is over when the tip falls, at the latest after 1000 steps."""
-
-
-def policy_of(model: SAC) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function from observations (n, ...) to the actions of the environment, without noise."""
-    low, high = (torch.as_tensor(bound) for bound in (model.action_space.low, model.action_space.high))
-
-    def act(obs: torch.Tensor) -> torch.Tensor:
-        # distributions check numbers, which no graph can
-        mean = model.policy.actor.get_action_dist_params(obs)[0]
-        return low + 0.5 * (torch.tanh(mean) + 1.0) * (high - low)
-
-    return act
 
 
 def main(samples: int = 20_000, episodes: int = 16, policy: str | None = None) -> None:
@@ -59,8 +46,9 @@ def main(samples: int = 20_000, episodes: int = 16, policy: str | None = None) -
     print(f"return {before:.0f} before, {after:.0f} after {samples} actions")
     if policy is not None:
         from newtonsim.learn import save_policy
+        from newtonsim.learn.sac import acting
 
-        save_policy(policy, policy_of(model), NAME, samples=samples)
+        save_policy(policy, acting(model), NAME, samples=samples)
     assert after > 10.0 * before, "the pendulums should stand longer"
 
 

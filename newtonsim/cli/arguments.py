@@ -195,14 +195,23 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim train``."""
     parser.description = (
-        "Train a policy by proximal policy optimisation in many worlds at once (extra 'learn'). The folder "
+        "Train a policy in many worlds at once, by proximal policy optimisation unless --algorithm says "
+        "otherwise (extra 'learn'). The folder "
         "gets checkpoints, the learning curve (curve.csv and TensorBoard), the best policy (policy.onnx) "
         "and a video of it. Running the same command again continues a run that was stopped or killed."
     )
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one registered by a module",
+        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one registered by a module; "
+        "for shac module:FUNCTION of a function that returns an optimize.Problem",
+    )
+    parser.add_argument(
+        "--algorithm",
+        choices=("ppo", "sac", "shac"),
+        default="ppo",
+        help="ppo (the default); sac, soft actor-critic of stable-baselines3, which needs fewer samples and "
+        "more updates; shac, which follows gradients of the simulation",
     )
     parser.add_argument(
         "--num-envs",
@@ -237,7 +246,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="field of newtonsim.learn.Settings, such as gamma=0.995; may be repeated",
+        help="field of newtonsim.learn.Settings, such as gamma=0.995; for sac of SacSettings, for shac an "
+        "argument of optimize.SHAC; may be repeated",
     )
     parser.add_argument(
         "--save-every",

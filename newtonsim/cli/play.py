@@ -9,10 +9,11 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from newtonsim.cli.pairs import key_values
 from newtonsim.cli.play_problem import play_problem
 from newtonsim.cli.progress import EpisodesProgress, advise
 from newtonsim.cli.start import start_device
-from newtonsim.cli.train import find_task, import_learn, key_values, let_threads_sleep
+from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
 from newtonsim.cli.view import LiveView
 from newtonsim.errors import DefaultsWarning, NewtonsimError
 from newtonsim.render.films.video import check_video_name, require_video

@@ -35,34 +35,35 @@ def play_problem(policy: PolicyFile, path: str, arguments: argparse.Namespace, d
     q, qd = starts_of(policy, problem)
     order = np.random.default_rng(arguments.seed).permutation(len(q))[: arguments.episodes]
     starts = q[order], qd[order]
+    worlds = arguments.num_envs
     if arguments.view:
         sim = problem.make_simulator()
         live = LiveView(sim, arguments, name)
         for _ in _acting(policy, problem, sim, starts):
             live.show()
-    if not _evaluate(policy, problem, starts, arguments, name):
+    if not evaluate_problem(policy, problem, starts, worlds, name):
         return 130
     if arguments.video:
-        _film(policy, problem, starts, arguments)
+        film_problem(policy, problem, starts, arguments.video, arguments.seconds)
         print(f"video: {arguments.video}")
     return 0
 
 
-def _evaluate(
+def evaluate_problem(
     policy: PolicyFile,
     problem: Problem,
     starts: tuple[np.ndarray, np.ndarray],
-    arguments: argparse.Namespace,
+    worlds: int,
     name: str,
 ) -> bool:
-    """Print what a policy costs in a second; return False if Ctrl-C ended it early."""
+    """Print what a policy costs in a second, in so many worlds at once; return False if Ctrl-C ended it."""
     from newtonsim.optimize import run_policy
 
     length, count = policy.about["episode"], len(starts[0])
     line, found = ProgressLine(), np.zeros(0)
     try:
-        for first in range(0, count, arguments.num_envs):
-            some = slice(first, first + arguments.num_envs)
+        for first in range(0, count, worlds):
+            some = slice(first, first + worlds)
 
             def show(controls: int, first: int = first) -> None:
                 line.show(f"{name}: {first:,} of {count:,} episodes, {controls:,} of {length:,} controls")
@@ -85,20 +86,21 @@ def _evaluate(
     return True
 
 
-def _film(
+def film_problem(
     policy: PolicyFile,
     problem: Problem,
     starts: tuple[np.ndarray, np.ndarray],
-    arguments: argparse.Namespace,
+    path: str,
+    seconds: float,
 ) -> None:
     """Write a video of a policy, one episode after the other."""
     from newtonsim.render import Film
 
     sim = problem.make_simulator()
-    with Film(arguments.video, sim.model, width=640, height=480) as film:
+    with Film(path, sim.model, width=640, height=480) as film:
         for _ in _acting(policy, problem, sim, starts):
             film.record(sim.state, sim.time)
-            if sim.time > arguments.seconds:
+            if sim.time > seconds:
                 return
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import math
 import os
@@ -11,43 +10,36 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from newtonsim.cli.pairs import key_values, refuse
 from newtonsim.cli.progress import EpisodesProgress, ProgressLine, advise, clock
 from newtonsim.cli.start import start_device
+from newtonsim.cli.train_problem import train_problem
 from newtonsim.errors import NewtonsimError
 from newtonsim.render.films.video import require_video
 
 if TYPE_CHECKING:
     from newtonsim.envs import Task
     from newtonsim.learn import PolicyFile, Progress, Training
+    from newtonsim.learn.sac import SacTraining
 
 
 def train(arguments: argparse.Namespace) -> int:
     """Train as the arguments say, then evaluate and film the best policy."""
     let_threads_sleep()
     device = start_device(arguments.device)
-    task = find_task(arguments.name)
-    learn = import_learn()
-    changes = key_values("--set", arguments.set)
-    for name in ("num_envs", "samples"):
-        if getattr(arguments, name) is not None:
-            changes[name] = getattr(arguments, name)
     if arguments.ray_address is not None and arguments.ray_workers is None:
         raise NewtonsimError("--ray-address also requires --ray-workers N")
     if not arguments.no_video:
         require_video()
-    settings = learn.settings_of(task.name, changes)
-    options = key_values("--option", arguments.option)
-    run = learn.Run(arguments.name, settings, options, arguments.seed, arguments.start)
+    if arguments.algorithm == "shac":
+        return train_problem(arguments, device)
+    task = find_task(arguments.name)
     folder = arguments.folder or os.path.join("runs", f"{task.name}-seed{arguments.seed}")
-    make_workers = learn.LocalWorkers
-    if arguments.ray_workers is not None:
-        make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
-    _say(f"{folder}: creating {settings.num_envs} worlds of {task.name}")
-    training = learn.Training(run, folder, device, make_workers, arguments.threads)
+    training = _make_training(arguments, task, folder, device)
     done = training.progress
     if done.iteration and done.seconds >= (arguments.seconds or math.inf):
         print(f"{folder}: has trained for {done.seconds:.0f} s; to go on, give more --seconds than that")
@@ -69,6 +61,31 @@ def train(arguments: argparse.Namespace) -> int:
     print(f"best policy: {os.path.join(folder, 'policy.onnx')}")
     _show(policy, arguments, folder)
     return 0
+
+
+def _make_training(
+    arguments: argparse.Namespace, task: type[Task], folder: str, device: str
+) -> Training | SacTraining:
+    """Return the training that the arguments ask for, in a folder."""
+    learn = import_learn()
+    changes = key_values("--set", arguments.set)
+    for name in ("num_envs", "samples"):
+        if getattr(arguments, name) is not None:
+            changes[name] = getattr(arguments, name)
+    rest = key_values("--option", arguments.option), arguments.seed, arguments.start
+    if arguments.algorithm == "sac":
+        refuse(arguments, "sac", "ray_workers")
+        from newtonsim.learn.sac import SacTraining
+
+        run = learn.Run(arguments.name, learn.sac_settings(changes), *rest)
+        _say(f"{folder}: creating {run.settings.num_envs} worlds of {task.name}")
+        return SacTraining(run, folder, device, arguments.threads)
+    run = learn.Run(arguments.name, learn.settings_of(task.name, changes), *rest)
+    make_workers = learn.LocalWorkers
+    if arguments.ray_workers is not None:
+        make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
+    _say(f"{folder}: creating {run.settings.num_envs} worlds of {task.name}")
+    return learn.Training(run, folder, device, make_workers, arguments.threads)
 
 
 def let_threads_sleep() -> None:
@@ -99,20 +116,6 @@ def import_learn() -> Any:
     return learn
 
 
-def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE pairs; values are Python literals or plain text."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise NewtonsimError(f"{option}: expected NAME=VALUE, got {pair!r}")
-        try:
-            values[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            values[name] = text
-    return values
-
-
 @contextlib.contextmanager
 def _whole_iterations() -> Iterator[Callable[[], bool]]:
     """Context in which Ctrl-C lets an iteration end, since half of one would be learned twice.
@@ -140,7 +143,9 @@ def _whole_iterations() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _learn_on(training: Training, arguments: argparse.Namespace, is_stopped: Callable[[], bool]) -> None:
+def _learn_on(
+    training: Training | SacTraining, arguments: argparse.Namespace, is_stopped: Callable[[], bool]
+) -> None:
     """Iterate until the samples or the time are used up, or it is stopped."""
     line = ProgressLine()
     limit = arguments.seconds or math.inf
@@ -154,7 +159,7 @@ def _learn_on(training: Training, arguments: argparse.Namespace, is_stopped: Cal
     line.end()
 
 
-def _progress(training: Training, samples_per_second: float, limit: float = math.inf) -> str:
+def _progress(training: Training | SacTraining, samples_per_second: float, limit: float = math.inf) -> str:
     """Return the progress of a training on one line; it ends after so many seconds if not before."""
     p, settings = training.progress, training.run.settings
     rest = max(0.0, min(p.seconds * (settings.samples / p.samples - 1.0), limit - p.seconds))
@@ -182,7 +187,7 @@ def _episodes(progress: Progress) -> str:
     return f"return {progress.mean_return:.1f}, length {progress.mean_length:.0f}"
 
 
-def _metrics(training: Training) -> str:
+def _metrics(training: Training | SacTraining) -> str:
     """Describe how well the worlds do their task, whatever they earn by it."""
     told = [f"{name} {metric}" for name, metric in training.metrics.items()]
     reached = training.progress.reached

@@ -17,7 +17,9 @@ from newtonsim.learn.problem_policies import save_shac as save_shac
 from newtonsim.learn.ray_workers import RayWorkers as RayWorkers
 from newtonsim.learn.saving import save_policy as save_policy
 from newtonsim.learn.settings import PRESETS as PRESETS
+from newtonsim.learn.settings import SacSettings as SacSettings
 from newtonsim.learn.settings import Settings as Settings
+from newtonsim.learn.settings import sac_settings as sac_settings
 from newtonsim.learn.settings import settings_of as settings_of
 from newtonsim.learn.training import Progress as Progress
 from newtonsim.learn.training import Run as Run
@@ -35,11 +37,13 @@ __all__ = [
     "Progress",
     "RayWorkers",
     "Run",
+    "SacSettings",
     "Settings",
     "Training",
     "Transfer",
     "evaluate",
     "film",
+    "sac_settings",
     "save_policy",
     "save_shac",
     "settings_of",

@@ -61,15 +61,36 @@ def save_policy(
             or torch cannot write the function as a graph that does the same.
     """
     run = Run(name, settings_of(name), dict(options or {}))
-    env = envs.make(name, _WORLDS, "cpu", **run.options)
+    written = run.written()
+    about = {"name": written["name"], "options": written["options"], "samples": samples}
+    write_policy_of(path, act, run, about)
+
+
+def write_policy_of(
+    path: str | os.PathLike,
+    act: Callable[[torch.Tensor], torch.Tensor],
+    run: Run[Any],
+    about: dict[str, Any],
+) -> None:
+    """Write the policy of a run as a file, after it was tried in its environment.
+
+    Args:
+        path: The file.
+        act: See `save_policy`.
+        run: The run, of which the environment and its options count.
+        about: See `write_module`.
+
+    Raises:
+        NewtonsimError: Actions have a wrong shape or are not finite, or torch cannot write the function as a
+            graph that does the same.
+    """
+    env = envs.make(run.name, _WORLDS, "cpu", **run.options)
     seen = np.array(env.reset(seed=0)[0])
     observations = torch.from_numpy(seen)
     with torch.no_grad():
         actions = act(observations).numpy()
     env.step(actions)  # which refuses actions of a wrong shape, and those that are not finite
     env.close()
-    written = run.written()
-    about = {"name": written["name"], "options": written["options"], "samples": samples}
     write_checked(path, _Acting(act).eval(), seen, actions, about)
 
 

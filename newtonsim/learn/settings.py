@@ -1,4 +1,4 @@
-"""How policies learn: the parameters of proximal policy optimisation, and values for each environment."""
+"""How policies learn: the parameters of the algorithms, and values for each environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from rsl_rl.utils import resolve_nn_activation
 
@@ -53,6 +53,8 @@ class Settings:
     that of Mittal et al., "Symmetry considerations for learning task symmetric robot policies", 2024; the
     penalty is that of Yu, Turk and Liu, "Learning symmetric and low-energy locomotion", 2018.
     """
+
+    algorithm: ClassVar[str] = "ppo"
 
     num_envs: int = 1024
     steps: int = 24
@@ -119,6 +121,72 @@ class Settings:
             return None
         return self.final_std * max(1.0, self.init_std / self.final_std) ** left
 
+
+@dataclass(frozen=True)
+class SacSettings:
+    """Parameters of soft actor-critic, which learns from a replay buffer: few samples, many updates.
+
+    Attributes:
+        num_envs: Number of worlds.
+        steps: Steps of each world in an iteration, after which progress is told.
+        samples: Samples after which training ends; a sample is one action of one world.
+        random_samples: Samples of random actions at the beginning.
+        updates: Updates of the networks after each step of all worlds.
+        batch_size: Samples of an update.
+        buffer_size: Samples that are kept.
+        learning_rate: Learning rate of Adam.
+        gamma: Discount factor of a step.
+        tau: Share by which the target networks follow in an update.
+        hidden: Sizes of the hidden layers of actor and critics.
+
+    Raises:
+        NewtonsimError: A number is out of range.
+
+    Source: Haarnoja et al., "Soft actor-critic algorithms and applications", 2018, whose weight of the
+    entropy is learned, too; the implementation is that of stable-baselines3.
+    """
+
+    algorithm: ClassVar[str] = "sac"
+
+    num_envs: int = 8
+    steps: int = 64
+    samples: int = 100_000
+    random_samples: int = 1000
+    updates: int = 4
+    batch_size: int = 256
+    buffer_size: int = 1_000_000
+    learning_rate: float = 1.0e-3
+    gamma: float = 0.99
+    tau: float = 0.005
+    hidden: tuple[int, ...] = (64, 64)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.hidden, list):  # as JSON has it
+            object.__setattr__(self, "hidden", tuple(self.hidden))
+        for field in dataclasses.fields(self):
+            _check(field.name, getattr(self, field.name), field.default)
+        for name in ("gamma", "tau"):
+            if getattr(self, name) > 1.0:
+                raise NewtonsimError(f"{name}: expected a number up to 1, got {getattr(self, name)}")
+
+    @property
+    def batch(self) -> int:
+        """Samples of an iteration."""
+        return self.num_envs * self.steps
+
+    @property
+    def iterations(self) -> int:
+        """Iterations until training ends."""
+        return math.ceil(self.samples / self.batch)
+
+
+S = TypeVar("S", Settings, SacSettings)
+"""Settings of an algorithm."""
+
+ALGORITHMS: dict[str, type[Settings] | type[SacSettings]] = {
+    kind.algorithm: kind for kind in (Settings, SacSettings)
+}
+"""Settings by the name of their algorithm."""
 
 _CALMING = 0.25
 """Share of the samples, the last ones, over which noise is reduced to `Settings.final_std`."""
@@ -241,7 +309,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def settings_of(name: str, changes: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings for an environment.
+    """Return the settings of proximal policy optimisation for an environment.
 
     Args:
         name: Its name.
@@ -250,10 +318,27 @@ def settings_of(name: str, changes: Mapping[str, Any] | None = None) -> Settings
     Raises:
         NewtonsimError: There is no such field, or a value is out of range.
     """
-    known = [field.name for field in dataclasses.fields(Settings)]
-    for field in changes or {}:
+    return _changed(Settings, {**PRESETS.get(name, {}), **(changes or {})})
+
+
+def sac_settings(changes: Mapping[str, Any] | None = None) -> SacSettings:
+    """Return the settings of soft actor-critic, which are the same for all environments.
+
+    Args:
+        changes: Values for fields of `SacSettings`.
+
+    Raises:
+        NewtonsimError: There is no such field, or a value is out of range.
+    """
+    return _changed(SacSettings, changes or {})
+
+
+def _changed(kind: type[S], changes: Mapping[str, Any]) -> S:
+    """Return settings with changes, whose names are checked."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    for field in changes:
         if field not in known:
             raise NewtonsimError(
                 f"there is no setting {field!r}{did_you_mean(field, known)}; there are {', '.join(known)}"
             )
-    return Settings(**{**PRESETS.get(name, {}), **(changes or {})})
+    return kind(**changes)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from newtonsim.learn.collect import Plan, Rollout
 from newtonsim.learn.learner import Learner
 from newtonsim.learn.models import PolicySpaces, make_network
 from newtonsim.learn.policy_file import PolicyFile, export_policy, weights_of
-from newtonsim.learn.settings import Settings
+from newtonsim.learn.settings import ALGORITHMS, S, SacSettings, Settings
 from newtonsim.learn.workers import LocalWorkers, Workers
 from newtonsim.runtime.devices import find_device
 
@@ -79,7 +79,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Generic[S]):
     """What is trained; runs in one folder must be equal except for the number of samples.
 
     Attributes:
@@ -95,7 +95,7 @@ class Run:
     """
 
     name: str
-    settings: Settings
+    settings: S
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     start: str | None = None
@@ -113,14 +113,14 @@ class Run:
                 f"options: expected values that JSON can hold, got {self.options!r}: {error}"
             ) from None
 
-    def plan(self, device: str | None = None, threads: int | None = None) -> Plan:
+    def plan(self: Run[Settings], device: str | None = None, threads: int | None = None) -> Plan:
         """Return what collectors must know; threads on the CPU are as in `newtonsim.Simulator`."""
         of_device = {} if threads is None else {"threads": threads}
         make = partial(envs.make, self.name, **of_device, **self.options)
         return Plan(make, self.settings, self.seed, device)
 
     @classmethod
-    def read(cls, folder: str | os.PathLike) -> Run:
+    def read(cls, folder: str | os.PathLike) -> Run[Settings] | Run[SacSettings]:
         """Return the run of a folder.
 
         Raises:
@@ -130,18 +130,22 @@ class Run:
         path = Path(folder) / RUN
         kept = _read_run(path)
         try:
-            settings = Settings(**kept["settings"])
-        except TypeError as error:
+            settings = ALGORITHMS[kept.get("algorithm", Settings.algorithm)](**kept["settings"])
+        except (TypeError, KeyError) as error:
             raise NewtonsimError(f"{path}: damaged, or of another version: settings: {error}") from error
-        return cls(kept["name"], settings, kept["options"], kept["seed"], kept.get("start"))
+        rest = kept["name"], kept["options"], kept["seed"], kept.get("start")
+        if isinstance(settings, SacSettings):
+            return Run(rest[0], settings, *rest[1:])
+        return Run(rest[0], settings, *rest[1:])
 
     def written(self) -> dict[str, Any]:
         """Return the run as JSON values."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        algorithm = {"algorithm": self.settings.algorithm}
+        return json.loads(json.dumps({**algorithm, **dataclasses.asdict(self)}))
 
 
 class Training:
-    """A run in a folder, which continues from its last checkpoint.
+    """A run of proximal policy optimisation in a folder, which continues from its last checkpoint.
 
     The folder has "run.json", "checkpoint.pt", "curve.csv", the events of TensorBoard, and after `finish`
     "policy.onnx", the best policy. Checkpoints are replaced atomically: however the process dies, the last
@@ -168,7 +172,7 @@ class Training:
 
     def __init__(
         self,
-        run: Run,
+        run: Run[Settings],
         folder: str | os.PathLike,
         device: str | None = None,
         make_workers: Callable[[Plan], Workers] = LocalWorkers,
@@ -177,11 +181,9 @@ class Training:
         import warp as wp
 
         self.run, self.folder = run, Path(folder)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise NewtonsimError(f"{self.folder}: expected a folder, got a file")
         self.progress = Progress()
         self.metrics: dict[str, Metric] = {}
-        _compare(self.folder, run)
+        check_folder(self.folder, run)
         fresh = not (self.folder / CHECKPOINT).exists()
         beginning = read_beginning(run.start) if run.start is not None and fresh else None
         self.workers = make_workers(run.plan(device, threads))
@@ -191,9 +193,7 @@ class Training:
             self.workers.close()
             raise
         # what is refused leaves no folder behind, which would belong to another run at the next try
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
-        self._curve = _Curve(self.folder, self.progress.iteration)
+        self._curve = open_folder(self.folder, run, self.progress.iteration)
 
     def _prepare(self, device: torch.device | str, beginning: Beginning | None) -> None:
         """Make the learner, in the state of the checkpoint if there is one."""
@@ -249,16 +249,13 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint that replaces the last one."""
-        self._curve.flush()
         kept = {
             "progress": dataclasses.asdict(self.progress),
             "learner": self.learner.state(),
             "best": self._best if math.isfinite(self.progress.best) else self.learner.weights(),
         }
-        path = self.folder / CHECKPOINT
-        part = path.with_suffix(".part")
-        torch.save(kept, part)
-        os.replace(part, path)
+        self._curve.flush()
+        write_checkpoint(self.folder, kept)
 
     def finish(self) -> PolicyFile:
         """Save, write the best policy to "policy.onnx", release the workers, and return the policy."""
@@ -273,10 +270,9 @@ class Training:
 
     def _load(self) -> None:
         """Continue from the checkpoint if there is one."""
-        path = self.folder / CHECKPOINT
-        if not path.exists():
+        kept = read_checkpoint(self.folder)
+        if kept is None:
             return
-        kept = _read_checkpoint(path)
         self.progress = Progress(**kept["progress"])
         self.learner.load(kept["learner"])
         self._best = kept["best"]
@@ -294,10 +290,15 @@ def write_policy(folder: str | os.PathLike) -> Path:
     """
     folder = Path(folder)
     run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
+    settings = run.settings
+    if isinstance(settings, SacSettings):
+        from newtonsim.learn.sac import write_sac_policy
+
+        return write_sac_policy(folder)
     env = envs.make(run.name, 1, "cpu", **run.options)
     policy = PolicySpaces(env.single_observation_space, env.single_action_space)
     env.close()
-    actor = make_network("actor", policy, run.settings)
+    actor = make_network("actor", policy, settings)
     actor.load_state_dict(kept["best"])
     best = kept["progress"]["best"]
     about = {**run.written(), "samples": kept["progress"]["samples"]}
@@ -320,15 +321,21 @@ def read_beginning(path: str | os.PathLike) -> Beginning:
     folder = Path(path)
     if not folder.is_dir():
         about = PolicyFile(path).about
-        if "settings" not in about:
-            raise NewtonsimError(
-                f"{os.fspath(path)}: a training starts from a policy of `newtonsim train`, not of another "
-                "library"
-            )
+        if "settings" not in about or about.get("algorithm", Settings.algorithm) != Settings.algorithm:
+            raise _other_policy(path)
         return Beginning(os.fspath(path), about["settings"], weights_of(path), None)
     run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
+    if isinstance(run.settings, SacSettings):
+        raise _other_policy(path)
     settings = dataclasses.asdict(run.settings)
     return Beginning(os.fspath(path), settings, kept["best"], kept["learner"]["critic_state_dict"])
+
+
+def _other_policy(path: str | os.PathLike) -> NewtonsimError:
+    return NewtonsimError(
+        f"{os.fspath(path)}: a training starts from a policy of `newtonsim train` by proximal policy "
+        "optimisation, not of another library or algorithm"
+    )
 
 
 def _read_run(path: Path) -> dict[str, Any]:
@@ -356,8 +363,35 @@ def _read_checkpoint(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _compare(folder: Path, run: Run) -> None:
-    """Raise an error if a folder holds another run."""
+def read_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """Return the contents of the checkpoint of a run, on the CPU; None if there is none yet.
+
+    Raises:
+        NewtonsimError: It is damaged.
+    """
+    path = folder / CHECKPOINT
+    return _read_checkpoint(path) if path.exists() else None
+
+
+def write_checkpoint(folder: Path, kept: dict[str, Any]) -> None:
+    """Replace the checkpoint of a run atomically."""
+    path = folder / CHECKPOINT
+    part = path.with_suffix(".part")
+    torch.save(kept, part)
+    os.replace(part, path)
+
+
+def open_folder(folder: Path, run: Run[Any], iteration: int) -> Curve:
+    """Make the folder of a run with its file, and return its curve up to an iteration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
+    return Curve(folder, iteration)
+
+
+def check_folder(folder: Path, run: Run[Any]) -> None:
+    """Raise an error if a folder holds another run, or is a file."""
+    if folder.exists() and not folder.is_dir():
+        raise NewtonsimError(f"{folder}: expected a folder, got a file")
     path = folder / RUN
     if not path.exists():
         return
@@ -382,7 +416,7 @@ def _flat(tree: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-class _Curve:
+class Curve:
     """The learning curve as a table and as TensorBoard events, without rows of an interrupted session."""
 
     def __init__(self, folder: Path, iteration: int):

@@ -216,3 +216,30 @@ def test_problems_that_are_not_that_of_the_policy_are_refused(tmp_path: Path, pr
     with pytest.raises(NewtonsimError, match=message):
         save_shac(tmp_path / "policy.onnx", shac, problem)
     assert not [*tmp_path.iterdir()]
+
+
+def test_the_command_trains_as_a_program_does(place: Path, capsys: pytest.CaptureFixture[str]):
+    """With the same seed and settings: the same policy, which plays. A second run would replace it."""
+    command = ["train", "own_carts:to_the_middle", "--algorithm", "shac", "--device", "cpu", "--no-video"]
+    settings = [
+        "--num-envs=8",
+        "--samples=256",
+        "--set=spread=1.0",
+        f"--set=episode={EPISODE}",
+        "--set=hidden=8",
+    ]
+    assert main([*command, *settings, "--folder", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "in 4 iterations" in out
+    assert f"{EPISODE} controls, 128 episodes" in out
+    policy, wanted = PolicyFile("run/policy.onnx"), PolicyFile(place / "policy.onnx")
+    seen = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
+    np.testing.assert_allclose(policy(seen), wanted(seen), atol=1e-5)
+    assert policy.about["samples"] == 256
+    for wrong, error in (
+        ("--folder=run", "run/policy.onnx: exists"),
+        ("--set=hiden=8", "no setting 'hiden'; did you mean 'hidden'"),
+        ("--option=a=1", "--option: --algorithm shac has no such option"),
+    ):
+        assert main([*command, wrong]) == 2
+        assert error in capsys.readouterr().err
