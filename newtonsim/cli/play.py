@@ -37,8 +37,14 @@ def play(arguments: argparse.Namespace) -> int:
     from newtonsim import envs
 
     if not os.path.exists(path):
-        find_task(learn.Run.read(arguments.policy).name)
-        learn.write_policy(arguments.policy)
+        run = learn.Run.read(arguments.policy)
+        find_task(run.name)
+        if run.settings.algorithm == "sac":
+            from newtonsim.learn.sac import write_sac_policy
+
+            write_sac_policy(arguments.policy)
+        else:
+            learn.write_policy(arguments.policy)
         print(f"{path}: written from the last checkpoint")
 
     policy = learn.PolicyFile(path)

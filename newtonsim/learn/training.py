@@ -286,15 +286,15 @@ def write_policy(folder: str | os.PathLike) -> Path:
 
     Raises:
         OSError: The folder holds no run with a checkpoint.
-        NewtonsimError: One of its files is damaged.
+        NewtonsimError: One of its files is damaged, or it is a run of another algorithm.
     """
     folder = Path(folder)
     run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
     settings = run.settings
     if isinstance(settings, SacSettings):
-        from newtonsim.learn.sac import write_sac_policy
-
-        return write_sac_policy(folder)
+        raise NewtonsimError(
+            f"{folder}: a run of soft actor-critic, see newtonsim.learn.sac.write_sac_policy"
+        )
     env = envs.make(run.name, 1, "cpu", **run.options)
     policy = PolicySpaces(env.single_observation_space, env.single_action_space)
     env.close()

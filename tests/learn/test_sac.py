@@ -80,6 +80,7 @@ def test_the_command_trains_by_sac(tmp_path: Path, capsys: pytest.CaptureFixture
     command = ["train", "Hopper", "--algorithm", "sac", "--folder", folder, "--device", "cpu", "--no-video"]
     assert main([*command, *settings]) == 0
     assert "without noise: return" in capsys.readouterr().out
+    (tmp_path / "run" / "policy.onnx").unlink()  # as in a run that was killed
     assert main(["play", folder, "--device", "cpu", "--episodes", "4"]) == 0
     assert "Hopper, learned from 160 samples" in capsys.readouterr().out
     assert main([*command, *settings, "--set=updates=3"]) == 2
