@@ -64,7 +64,8 @@ HOUSE = Plan(
     floors={
         "what people start": (
             {"cli": "run, view, train, info, ...", "examples": "programs and scenes"},
-            {"learn": "policies by PPO", "adapters": "rsl-rl, stable-baselines3, skrl"},
+            {"learn": "policies by PPO, SAC, SHAC"},
+            {"adapters": "rsl-rl, stable-baselines3, skrl"},
             {"envs": "tasks behind gymnasium", "bullet_world": "objects, reasoning"},
             {"pybullet_compat": "PyBullet's functions", "fidelity": "files beside their oracle"},
         ),
