@@ -30,7 +30,7 @@ def main(folder: pathlib.Path = pathlib.Path()) -> None:
     calm = optimize.JointCost(velocity=0.002)
     posture = optimize.ControlCost(0.3, reference=stand["joint_act"])
     problem = optimize.Problem(robot, [trunk, calm, posture], HORIZON, dt=0.01, hold=4, inputs="joint_act")
-    controller = optimize.Controller(optimize.MPPI(problem, samples=32, noise=0.25, knots=3))
+    controller = optimize.Controller(optimize.MPPI(problem, samples=48, noise=0.25, knots=3))
 
     def lead(t: int) -> None:
         trunk.target = way[t + 1 : t + 1 + HORIZON]
