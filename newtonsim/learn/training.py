@@ -130,13 +130,10 @@ class Run(Generic[S]):
         path = Path(folder) / RUN
         kept = _read_run(path)
         try:
-            settings = ALGORITHMS[kept.get("algorithm", Settings.algorithm)](**kept["settings"])
+            settings: Any = ALGORITHMS[kept.get("algorithm", Settings.algorithm)](**kept["settings"])
         except (TypeError, KeyError) as error:
             raise NewtonsimError(f"{path}: damaged, or of another version: settings: {error}") from error
-        rest = kept["name"], kept["options"], kept["seed"], kept.get("start")
-        if isinstance(settings, SacSettings):
-            return Run(rest[0], settings, *rest[1:])
-        return Run(rest[0], settings, *rest[1:])
+        return Run(kept["name"], settings, kept["options"], kept["seed"], kept.get("start"))
 
     def written(self) -> dict[str, Any]:
         """Return the run as JSON values."""
